@@ -1,0 +1,1 @@
+"""Evaluation, benchmarks and pictures: everything that is not the package."""

@@ -1,0 +1,1 @@
+"""Weights: where checkpoints lie, and how the embedded default gets here."""
