@@ -1,0 +1,152 @@
+"""Protect, allocate, select, refresh: Algorithm 3 of arXiv 2607.27600 with the score as an argument.
+
+A score is `score(weights, cfg, kv, seen) -> [b 1 s]` (one for all layers and heads) or a list with a [b h s] per
+layer, float32, higher = keep, aligned with the buffer's slots. Any function of that shape will do.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from nanokv import UserError
+from nanokv.buffer import KVBuffer, compact, n_kept, view
+from nanokv.config import Config
+
+
+@dataclass(frozen=True)
+class Protection:
+    """Rows that always stay. `sinks` and `system` are leading positions (the larger counts), `recent` the newest ones;
+    `recent_share` protects that part of what the leading rows leave of the budget (H2O's half)."""
+
+    sinks: int = 0
+    recent: int = 0
+    system: int = 0
+    recent_share: float = 0.0
+
+    @property
+    def leading(self) -> int:
+        return max(self.sinks, self.system)
+
+    def newest(self, budget: int) -> int:
+        return self.recent + int(self.recent_share * (budget - self.leading))
+
+
+def protected(protection: Protection, pos, n_seen: int, budget: int):
+    """Which slots may not go: pos [b h s] -> bool [b h s]."""
+    oldest_recent = n_seen - protection.newest(budget)
+    return (pos >= 0) & ((pos < protection.leading) | (pos >= oldest_recent))
+
+
+def uniform(scores: list, budget: int, keep_at_least: list) -> list:
+    """The same `budget` for every layer and kv head: a list of int64 [b h] per layer."""
+    return [torch.full(must.shape[:2], budget, device=must.device) for must in keep_at_least]
+
+
+@dataclass
+class Plan:
+    """What to evict, and when. `score` None evicts nothing.
+
+    `every` is h, the tokens between two refreshes; None refreshes once, after the prompt. `watch(weights, cfg, kv,
+    seen) -> hooks` and `observe(weights, cfg, kv, seen, x)` record during causal passes what the score wants later;
+    `adjust(weights, cfg, kv, keep)` runs just before rows leave.
+    """
+
+    score: Callable | None = None
+    budget: int | None = None
+    every: int | None = None
+    protection: Protection = field(default_factory=Protection)
+    allocate: Callable = uniform
+    watch: Callable | None = None
+    observe: Callable | None = None
+    adjust: Callable | None = None
+    released_loop: bool = False  # as the released code: refresh after the last partial prompt chunk too (surprise.py)
+    score_when_idle: bool = False  # score at every refresh point, also while nothing is over budget
+    budget_excludes_protected: bool = False  # keep the protected rows and `budget` others (LORE-KV's Eq. 8, literally)
+
+
+@dataclass
+class Seen:
+    """What a score may want beside the buffer. `record`: tensors kept by `watch`; `report`: goes into the trace."""
+
+    budget: int
+    protection: Protection
+    n_prompt: int
+    released_loop: bool = False
+    rng: torch.Generator | None = None
+    logits: torch.Tensor | None = None  # [v], of the newest token
+    record: dict = field(default_factory=dict)
+    report: dict = field(default_factory=dict)
+
+
+@dataclass
+class Refresh:
+    """One refresh: per layer (one entry when `shared`) positions [b h s], scores [b h s] and keep [b h s]."""
+
+    n_seen: int
+    shared: bool
+    positions: list
+    scores: list
+    keep: list
+
+
+def refresh(weights, cfg: Config, kv: KVBuffer, plan: Plan, seen: Seen, room: int = 0) -> Refresh | None:
+    """Score what is held, keep `plan.budget` rows of each layer and head, drop the rest (Algorithm 3).
+
+    Does nothing (and returns None) while no more than the budget is held. `room` rows stay free for what comes next.
+    """
+    over = n_kept(kv) > plan.budget
+    if not over and not plan.score_when_idle:
+        return None
+    scores = plan.score(weights, cfg, kv, seen)  # s_t, lines 2-4
+    if not over:
+        return None
+    scores, shared = per_layer(scores, cfg, kv)
+    positions = [view(kv, layer)[2] for layer in range(len(scores))]
+    must = [
+        protected(plan.protection, pos, kv.n_seen, plan.budget).expand(s.shape) for pos, s in zip(positions, scores)
+    ]
+    counts = plan.allocate(scores, plan.budget, must)
+    if plan.budget_excludes_protected:
+        counts = [count + m.sum(dim=-1) for count, m in zip(counts, must)]
+    keep = [select(s, pos, m, count) for s, pos, m, count in zip(scores, positions, must, counts)]  # line 5
+    done = Refresh(kv.n_seen, shared, positions, scores, keep)
+    if plan.adjust:
+        plan.adjust(weights, cfg, kv, keep[0])
+    for layer in range(cfg.n_layer):  # lines 6-9
+        compact(kv, layer, keep[0] if shared else keep[layer], room)
+    kv.shared = kv.shared and shared
+    return done
+
+
+def per_layer(scores, cfg: Config, kv: KVBuffer):
+    """Check what a score returned. A tensor [b 1 s] -> ([it], True); a list of [b h s] per layer -> (list, False)."""
+    shared = isinstance(scores, torch.Tensor)
+    scores = [scores] if shared else list(scores)
+    if len(scores) != (1 if shared else cfg.n_layer):
+        raise UserError(f"the score returned {len(scores)} tensors for {cfg.n_layer} layers")
+    if shared and not kv.shared:
+        raise UserError("a token-level score needs the same tokens in every layer and head; these heads differ already")
+    for layer, s in enumerate(scores):
+        n_slots = view(kv, layer)[2].shape[-1]
+        heads = (1,) if shared else (1, cfg.n_kv_head)
+        if s.dim() != 3 or s.shape[0] != 1 or s.shape[1] not in heads or s.shape[2] != n_slots:
+            raise UserError(f"the score of layer {layer} is {list(s.shape)}, not [1, {heads[-1]}, {n_slots}]")
+        if torch.isnan(s).any():
+            raise UserError(f"the score of layer {layer} has NaN")
+    n_head = 1 if shared else max(s.shape[1] for s in scores)
+    return [s.float().expand(-1, n_head, -1) for s in scores], shared
+
+
+def select(score, pos, must, count):
+    """Which rows stay. score [b h s], pos [b h s] (h may be 1), must [b h s] bool, count [b h] -> keep [b h s] bool.
+
+    `must` stays whatever it scores; the best of the others fill up to `count` in all. Ties go to the newer token.
+    """
+    free = count - must.sum(dim=-1)
+    candidate = ~must & (pos >= 0)
+    score = score.clamp(min=torch.finfo(torch.float32).min)
+    score = score.masked_fill(~candidate, -torch.inf)
+    newest_first = score.flip(-1).argsort(dim=-1, descending=True, stable=True)
+    rank = newest_first.argsort(dim=-1).flip(-1)
+    return must | (candidate & (rank < free[..., None]))

@@ -1,0 +1,155 @@
+"""Weights as plain data, and the parts of one layer as plain functions. The passes (passes.py) put them together."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+
+from nanokv.config import Config
+from nanokv.hooks import tap
+from nanokv.rope import angles, query_scale, rotate
+
+BLOCK = 256  # query rows attended at once: torch's CPU kernel pays for every key a mask hides, so show it few
+
+
+@dataclass
+class Layer:
+    """One layer's tensors, [out, in] as stored; None where the family has no such bias or norm."""
+
+    norm_attn: torch.Tensor  # [e]
+    w_q: torch.Tensor  # [(h g d) e]
+    w_k: torch.Tensor  # [(h d) e]
+    w_v: torch.Tensor  # [(h d) e]
+    w_o: torch.Tensor  # [e (h g d)]
+    norm_mlp: torch.Tensor  # [e]
+    w_gate: torch.Tensor  # [f e]
+    w_up: torch.Tensor  # [f e]
+    w_down: torch.Tensor  # [e f]
+    b_q: torch.Tensor | None = None
+    b_k: torch.Tensor | None = None
+    b_v: torch.Tensor | None = None
+    b_o: torch.Tensor | None = None
+    b_gate: torch.Tensor | None = None
+    b_up: torch.Tensor | None = None
+    b_down: torch.Tensor | None = None
+    norm_q: torch.Tensor | None = None  # [d], Qwen3
+    norm_k: torch.Tensor | None = None  # [d], Qwen3
+
+
+@dataclass
+class Weights:
+    """`embed` [v e], `layers`, the final `norm` [e], `unembed` [v e] (the same tensor as embed when tied)."""
+
+    embed: torch.Tensor
+    layers: list
+    norm: torch.Tensor
+    unembed: torch.Tensor
+    inv_freq: torch.Tensor  # [d/2], float32 whatever the rest is
+
+
+def norm(x, weight, eps: float):
+    """Root-mean-square norm over the last axis: float32, cast back, then the weight."""
+    y = x.float()
+    y = y * torch.rsqrt(y.square().mean(dim=-1, keepdim=True) + eps)
+    return y.to(x.dtype) * weight
+
+
+def turns(weights: Weights, cfg: Config, pos):
+    """((cos, sin) for queries, (cos, sin) for keys) at positions pos [t]; float32 [t d/2] each."""
+    cos, sin = angles(weights.inv_freq, pos, cfg.rope.attention_factor)
+    if not cfg.rope.q_scale_beta:
+        return (cos, sin), (cos, sin)
+    scale = query_scale(cfg.rope, pos)[:, None]
+    return (cos * scale, sin * scale), (cos, sin)
+
+
+def queries(cfg: Config, w: Layer, a, turn):
+    """a [b t e], already normed -> q [b h g t d], rotated."""
+    q = F.linear(a, w.w_q, w.b_q)
+    q = rearrange(q, "b t (h g d) -> b h g t d", h=cfg.n_kv_head, d=cfg.d_head)
+    if cfg.qk_norm:
+        q = norm(q, w.norm_q, cfg.norm_eps)
+    return rotate(q, *turn)
+
+
+def keys(cfg: Config, w: Layer, a, turn):
+    """a [b t e], already normed -> k [b h t d], rotated."""
+    k = F.linear(a, w.w_k, w.b_k)
+    k = rearrange(k, "b t (h d) -> b h t d", d=cfg.d_head)
+    if cfg.qk_norm:
+        k = norm(k, w.norm_k, cfg.norm_eps)
+    return rotate(k, *turn)
+
+
+def values(cfg: Config, w: Layer, a):
+    """a [b t e], already normed -> v [b h t d]."""
+    v = F.linear(a, w.w_v, w.b_v)
+    return rearrange(v, "b t (h d) -> b h t d", d=cfg.d_head)
+
+
+def attend(q, k, v, visible, layer: int = 0, hooks: dict | None = None):
+    """What each query head reads: q [b h g t d], k, v [b h s d], visible [b h t s] bool (h may be 1) -> z as q.
+
+    A row that may look at nothing gives zeros. A hook on scores or probs takes the explicit form.
+    """
+    assert visible.dtype == torch.bool and visible.shape[-2:] == (q.shape[-2], k.shape[-2]), (
+        f"mask {visible.dtype} {tuple(visible.shape)} for {q.shape[-2]} queries and {k.shape[-2]} keys"
+    )
+    if hooks and ("scores" in hooks or "probs" in hooks):
+        return attend_explicitly(q, k, v, visible, layer, hooks)
+    return attend_in_blocks(q, k, v, visible)
+
+
+def attend_explicitly(q, k, v, visible, layer: int = 0, hooks: dict | None = None):
+    """The same by the book, with every score and probability formed in float32."""
+    scores = tap(hooks, "scores", layer, scores_of(q, k))
+    probs = tap(hooks, "probs", layer, probs_of(scores, visible))
+    return torch.einsum("bhgts,bhsd->bhgtd", probs, v.float()).to(v.dtype)
+
+
+def scores_of(q, k):
+    """q k / sqrt(d) in float32: q [b h g t d], k [b h s d] -> [b h g t s]."""
+    return torch.einsum("bhgtd,bhsd->bhgts", q.float() * q.shape[-1] ** -0.5, k.float())
+
+
+def probs_of(scores, visible):
+    """Softmax over the visible keys: scores [b h g t s] float32, visible [b h t s]. An all-hidden row is all zeros."""
+    hidden = ~visible[:, :, None]
+    return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1).masked_fill(hidden, 0)
+
+
+def attend_in_blocks(q, k, v, visible):
+    """The same by torch's kernel, some queries at a time, on the range of keys that any of them may see."""
+    z = torch.empty_like(q)
+    n_group = q.shape[2]
+    for start in range(0, q.shape[3], BLOCK):
+        block = slice(start, start + BLOCK)
+        mask = visible[:, :, block]
+        seen = mask.any(dim=-2).flatten(0, -2).any(dim=0).nonzero()
+        first, last = (int(seen[0]), int(seen[-1]) + 1) if len(seen) else (0, 1)
+        mask = mask[..., first:last]
+        # the query heads of one kv head become more rows of it, so that keys and values are never repeated
+        rows = rearrange(q[:, :, :, block], "b h g t d -> b h (g t) d")
+        rows_mask = mask[:, :, None].expand(-1, -1, n_group, -1, -1).flatten(2, 3)
+        read = F.scaled_dot_product_attention(rows, k[:, :, first:last], v[:, :, first:last], attn_mask=rows_mask)
+        read = read.masked_fill(~rows_mask.any(dim=-1, keepdim=True), 0)
+        z[:, :, :, block] = rearrange(read, "b h (g t) d -> b h g t d", g=n_group)
+    return z
+
+
+def project(w: Layer, z):
+    """z [b h g t d] -> what attention adds to the residual stream, [b t e]."""
+    return F.linear(rearrange(z, "b h g t d -> b t (h g d)"), w.w_o, w.b_o)
+
+
+def mlp(w: Layer, m):
+    """m [b t e], already normed -> what the mlp adds to the residual stream, [b t e]."""
+    gate = F.silu(F.linear(m, w.w_gate, w.b_gate))
+    up = F.linear(m, w.w_up, w.b_up)
+    return F.linear(gate * up, w.w_down, w.b_down)
+
+
+def unembed(weights: Weights, x):
+    """x [b t e], after the final norm -> logits [b t v] float32."""
+    return F.linear(x, weights.unembed).float()
