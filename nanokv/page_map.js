@@ -22,7 +22,7 @@ function drawMap(canvas, rows, chosen) { // rows: [{ n_seen, kept, label }]
       if (!bit(kept, p)) continue;
       const first = p;
       while (p < n_seen && bit(kept, p)) p++;
-      g.fillRect(x(first), y(row), x(p) - x(first), high - gap);
+      g.fillRect(x(first), y(row), Math.max(0.7, x(p) - x(first)), high - gap);
     }
     if (label === "" || y(row) - lowest < 12) return;
     lowest = y(row);
