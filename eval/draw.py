@@ -9,7 +9,7 @@ WIDTH, LEFT, RIGHT, TOP, HEIGHT, GAP = 800, 62, 18, 26, 120, 30  # of a strip, i
 
 @dataclass
 class Strip:
-    """`rows[y]` lists the original positions still held; `y_label` says what a row is: a refresh, or a layer and head."""
+    """`rows[y]` lists the original positions still held; `y_label`: what a row is (a refresh, a layer and head)."""
 
     title: str
     y_label: str
@@ -75,10 +75,8 @@ def runs(positions: list) -> dict:
 def masks_svg(grids: list, labels: list) -> str:
     """A row of (title, rows of booleans); `labels` name rows and columns by their original position."""
     cell, side = 18, 18 * len(labels)
-    step = max(side + 40, 180)
-    parts = []
-    for i, (title, grid) in enumerate(grids):
-        left, top = 34 + i * step, 44
+    parts, left, top = [], 34, 44
+    for title, grid in grids:
         parts.append(words(title, left, 16, "start", 'font-weight="bold"'))
         for y, name in enumerate(labels):
             parts.append(words(name, left + (y + 0.5) * cell, top - 5, "middle"))
@@ -87,7 +85,8 @@ def masks_svg(grids: list, labels: list) -> str:
             for x, may_look in enumerate(row):
                 place = f'x="{left + x * cell}" y="{top + y * cell}" width="{cell}" height="{cell}"'
                 parts.append(f'<rect {place} fill="{INK if may_look else "none"}" stroke="{LINE}"/>')
-    return document(34 + step * len(grids), 44 + side + 10, parts)
+        left += max(side + 40, 8 * len(title))  # a bold letter is under 8 units wide on average
+    return document(left, top + side + 10, parts)
 
 
 def words(text, x: float, y: float, anchor: str, more: str = "") -> str:

@@ -1,24 +1,36 @@
 """The command line: `python -m nanokv`, `... generate`, `... methods`. See `--help` and README.md."""
 
 import json
+import os
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import torch
 
 from nanokv import UserError
-from nanokv.arguments import bar, choose_dtype, choose_method, choose_plan, encode, parser, read_prompt
+from nanokv.arguments import (
+    bar,
+    check_output,
+    choose_dtype,
+    choose_method,
+    choose_plan,
+    encode,
+    parser,
+    read_prompt,
+    seeded,
+    write,
+)
 from nanokv.buffer import n_kept
 from nanokv.chat import Stream, end_of_turn, pieces, read_chat
 from nanokv.config import read_config
 from nanokv.demo import demo
-from nanokv.generate import generate
+from nanokv.generate import check, generate
 from nanokv.load import read_weights
 from nanokv.masks import causal
 from nanokv.methods import METHODS
-from nanokv.options import options_of, read_function
+from nanokv.options import options_of
+from nanokv.own import own_mask
 from nanokv.page import page
 from nanokv.sample import sampler
 from nanokv.trace import trace
@@ -26,11 +38,11 @@ from nanokv.trace import trace
 
 def main(argv=None) -> int:
     argv = sys.argv[1:] if argv is None else argv
-    warnings.showwarning = lambda message, *_: print(f"nanokv: warning: {message}", file=sys.stderr)
     try:
         args = parser().parse_args(argv)
         run = {"generate": run_generate, "methods": run_methods, None: run_demo}[args.command]
-        with torch.inference_mode():
+        with torch.inference_mode(), warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: print(f"nanokv: warning: {message}", file=sys.stderr)
             run(args)
         return 0
     except KeyboardInterrupt:
@@ -39,7 +51,8 @@ def main(argv=None) -> int:
     except Exception as e:
         if "--debug" in argv:
             raise
-        what = str(e) if isinstance(e, UserError | OSError) else f"{type(e).__name__}: {e} (--debug shows where)"
+        plain = isinstance(e, UserError | OSError | AssertionError) and str(e)
+        what = str(e) if plain else f"{type(e).__name__}: {e} (--debug shows where)"
         print("nanokv: error: " + " ".join(what.split()), file=sys.stderr)
         return 1
 
@@ -71,12 +84,15 @@ def run_demo(args):
 
 def run_generate(args):
     method = choose_method(args)
-    prompt = args.prompt if args.prompt is not None else read_prompt(args.prompt_file)
+    prompt = read_prompt(args)
+    for path in filter(None, (args.trace, args.page)):
+        check_output(path)
     cfg, chat = read_config(args.model), read_chat(args.model)
     ids, n_system = encode(chat, prompt, args)
     plan, options = choose_plan(args, method, n_system)
     dtype, pick = choose_dtype(args, cfg), sampler(args.temperature, args.top_p)
-    mask = read_function(args.mask) if args.mask else causal
+    mask, rng = own_mask(args.mask) if args.mask else causal, seeded(args)
+    check(cfg, ids, plan, args.max_new_tokens)
     start = time.perf_counter()
     weights = read_weights(args.model, cfg, dtype, args.device, bar("load", args.quiet))
     load_seconds = time.perf_counter() - start
@@ -93,7 +109,7 @@ def run_generate(args):
         args.max_new_tokens,
         stop_ids=set() if args.ignore_eos else {*cfg.eos_ids, end_of_turn(chat)} - {None},
         pick=pick,
-        rng=torch.Generator(args.device).manual_seed(args.seed),
+        rng=rng,
         n_ids=chat.n_ids,
         mask=mask,
         on_token=say.token,
@@ -110,20 +126,29 @@ class Speaker:
 
     def show(self, text: str):
         self.said.append(text)
-        print(text, end="", flush=True)
+        put(text)
 
     def token(self, token: int):
         self.show(self.stream.push(token))
 
     def end(self) -> str:
         self.show(self.stream.rest())
-        print()
+        put("\n")
         return "".join(self.said)
+
+
+def put(text: str):
+    try:
+        print(text, end="", flush=True)
+    except OSError as e:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python complains once more when it closes
+        raise UserError(f"cannot write the answer: {e.strerror}") from None
 
 
 def finish(args, chat, run, plan, method, options, dtype, text, load_seconds):
     """The closing line on stderr, and the files that were asked for."""
-    options = {**options, "protect": str(plan.protection), "temperature": args.temperature, "seed": args.seed}
+    options = {**options, "protect": str(plan.protection)}
+    options |= {"temperature": args.temperature, "top_p": args.top_p, "seed": args.seed, "mask": args.mask or "causal"}
     done = trace(run, plan, args.model, method.name, options, dtype, text)
     done["seconds"] = {"load": round(load_seconds, 4), **done["seconds"]}
     if not args.quiet:
@@ -132,14 +157,14 @@ def finish(args, chat, run, plan, method, options, dtype, text, load_seconds):
     if plan.score and not run.refreshes and run.kv.peak_rows > plan.budget:
         warnings.warn(f"{run.kv.peak_rows} rows are over the budget of {plan.budget}, and no refresh was due (--every)")
     if args.trace:
-        Path(args.trace).write_text(json.dumps(done), encoding="utf-8")
+        write(args.trace, json.dumps(done))
     if args.page:
         write_page(args.page, done, chat)
 
 
 def write_page(path, done: dict, chat):
     html = page(done, pieces(chat, done["prompt_ids"] + done["output_ids"]))
-    Path(path).write_text(html, encoding="utf-8")
+    write(path, html)
 
 
 def header(args, method, plan, dtype, n_prompt: int) -> str:

@@ -1,6 +1,7 @@
 """What the command line takes, and what its words mean."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from tqdm import tqdm
 from nanokv import UserError
 from nanokv.chat import encode_chat, encode_raw, leading_ids
 from nanokv.config import DTYPES
+from nanokv.load import check_device
 from nanokv.methods import Method, find
-from nanokv.options import ALLOCATIONS, build, options_of, own_method
+from nanokv.options import ALLOCATIONS, build, options_of
+from nanokv.own import own_method
 
 
 class Parser(argparse.ArgumentParser):
@@ -40,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     when.add_argument("--every", type=int, help="refresh every H tokens (default: budget / 4)")
     when.add_argument("--once", action="store_true", help="refresh once, after the prompt")
     one.add_argument("--protect", default="", help="sinks:4,recent:32,system; `none` first drops the method's own")
-    one.add_argument("--allocate", default="uniform", help=" | ".join(ALLOCATIONS))
+    one.add_argument("--allocate", help=" | ".join(ALLOCATIONS))
     one.add_argument("--max-new-tokens", type=int, default=128)
     one.add_argument("--temperature", type=float, default=0.0)
     one.add_argument("--top-p", type=float, default=1.0)
@@ -89,7 +92,18 @@ def encode(chat, prompt: str, args):
     return encode_chat(chat, messages), leading_ids(chat, messages)
 
 
-def read_prompt(path) -> str:
+def read_prompt(args) -> str:
+    """The text of --prompt or --prompt-file. UserError when it is empty, or not text."""
+    text = args.prompt if args.prompt is not None else read_text(args.prompt_file)
+    if not text:
+        raise UserError(f"the prompt is empty ({args.prompt_file or '--prompt'})")
+    for option, words in (("--prompt", text), ("--system", args.system or "")):
+        if any("\ud800" <= c <= "\udfff" for c in words):  # how Python hands over bytes that are not UTF-8
+            raise UserError(f"{option} is not UTF-8")
+    return text
+
+
+def read_text(path) -> str:
     try:
         return Path(path).read_bytes().decode("utf-8")
     except UnicodeDecodeError as e:
@@ -105,12 +119,38 @@ def split_setting(word: str):
     return key, value
 
 
+def check_output(path):
+    """UserError when no file can be written there: known before the work, not after it."""
+    path = Path(path)
+    if path.is_dir():
+        raise UserError(f"cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise UserError(f"cannot write {path}: there is no folder {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UserError(f"cannot write {path}: no permission")
+
+
+def write(path, text: str):
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise UserError(f"cannot write {path}: {e.strerror}") from None
+
+
 def choose_dtype(args, cfg):
+    check_device(args.device)
     if args.dtype == "auto":
         return torch.float32 if torch.device(args.device).type == "cpu" else cfg.dtype
     if args.dtype not in DTYPES:
         raise UserError(f"unknown --dtype {args.dtype!r}; there are: auto, {', '.join(DTYPES)}")
     return DTYPES[args.dtype]
+
+
+def seeded(args) -> torch.Generator:
+    try:
+        return torch.Generator(args.device).manual_seed(args.seed)
+    except (RuntimeError, OverflowError):
+        raise UserError(f"--seed must fit into 64 bits, not {args.seed}") from None
 
 
 def bar(name: str, quiet: bool):

@@ -1,18 +1,14 @@
-"""Text to ids and back: the tokenizer, the checkpoint's own chat template, streaming decode."""
+"""Text to ids and back: the tokenizer, messages in the checkpoint's own chat template, streaming decode."""
 
-import json
 import re
-import warnings
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
-from jinja2 import TemplateError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
 
 from nanokv import UserError
 from nanokv.config import read_json
+from nanokv.template import PROBE, REFUSALS, fill, read_template, render
 
 
 @dataclass
@@ -48,20 +44,12 @@ def text_of(token) -> str:
     return token["content"] if isinstance(token, dict) else token
 
 
-def read_template(folder: Path, config: dict) -> str | None:
-    jinja = folder / "chat_template.jinja"
-    template = jinja.read_text(encoding="utf-8") if jinja.exists() else config.get("chat_template")
-    if isinstance(template, list):  # several by name
-        template = {entry["name"]: entry["template"] for entry in template}.get("default")
-    return template
-
-
 def bos_added(tokenizer: Tokenizer, config: dict, tokens: dict) -> int | None:
     """The id that the post-processor, or add_bos_token, puts in front."""
-    bos = tokenizer.token_to_id(tokens["bos_token"]) if "bos_token" in tokens else None
-    processed = tokenizer.encode("", add_special_tokens=True).ids
-    if processed and (bos is None or processed[0] == bos):
+    bare, processed = (tokenizer.encode("a", add_special_tokens=special).ids for special in (False, True))
+    if processed[:1] != bare[:1]:
         return processed[0]
+    bos = tokenizer.token_to_id(tokens["bos_token"]) if "bos_token" in tokens else None
     return bos if config.get("add_bos_token") else None
 
 
@@ -77,87 +65,62 @@ def with_bos(chat: Chat, ids: list) -> list:
 
 def encode_chat(chat: Chat, messages: list, add_generation_prompt: bool = True) -> list:
     """Ids of messages [{"role", "content"}] in the checkpoint's template. Control tokens in them are plain text."""
-    control = [t.content for t in chat.tokenizer.get_added_tokens_decoder().values() if t.special]
-    disguise = {text: chr(0xF0000 + i) for i, text in enumerate(sorted(control, key=len, reverse=True))}
-    if not any(text in m["content"] for text in control for m in messages):
-        rendered = render(chat, messages, add_generation_prompt)
-        return with_bos(chat, chat.tokenizer.encode(rendered, add_special_tokens=False).ids)
-    hidden = [{**m, "content": replace_all(m["content"], disguise)} for m in messages]
-    rendered = render(chat, hidden, add_generation_prompt)
-    back = {mark: text for text, mark in disguise.items()}
-    ids = []
-    for piece in re.split("(" + "|".join(map(re.escape, disguise)) + ")", rendered):
-        ids += [chat.tokenizer.token_to_id(piece)] if piece in disguise else plain(chat, replace_all(piece, back))
-    return with_bos(chat, ids)
+    control = control_tokens(chat).values()
+    if any(t.content in m["content"] for t in control for m in messages):
+        return with_bos(chat, encode_beside_control_text(chat, messages, add_generation_prompt))
+    text = render(chat.template, chat.tokens, messages, add_generation_prompt)
+    return with_bos(chat, chat.tokenizer.encode(text, add_special_tokens=False).ids)
 
 
-def replace_all(text: str, table: dict) -> str:
-    for old, new in table.items():
-        text = text.replace(old, new)
-    return text
+def control_tokens(chat: Chat) -> dict:
+    return {i: t for i, t in chat.tokenizer.get_added_tokens_decoder().items() if t.special}
 
 
-def plain(chat: Chat, text: str) -> list:
-    """Ids with every control token spelt out in characters."""
-    chat.tokenizer.encode_special_tokens = True
-    try:
-        return chat.tokenizer.encode(text, add_special_tokens=False).ids
-    finally:
-        chat.tokenizer.encode_special_tokens = False
+def encode_beside_control_text(chat: Chat, messages: list, add_generation_prompt: bool) -> list:
+    """The same where a message spells out control tokens.
+
+    Every control token gets a mark, a private character that no message has. Marks stand in for the messages' control
+    text while the template is filled; then both change places, and a copy of the tokenizer that spells control text
+    in characters knows the marks as tokens.
+    """
+    control = sorted(control_tokens(chat).values(), key=lambda t: len(t.content), reverse=True)
+    free = (c for c in map(chr, range(0xF0000, 0xF1000)) if not any(c in m["content"] for m in messages))
+    marks = {t.content: mark for t, mark in zip(control, free)}
+    hidden = [{**m, "content": exchange(m["content"], marks)} for m in messages]
+    text = render(chat.template, chat.tokens, hidden, add_generation_prompt)
+    text = exchange(text, marks | {mark: content for content, mark in marks.items()})
+
+    copy = Tokenizer.from_str(chat.tokenizer.to_str())
+    copy.encode_special_tokens = True
+    for t in control:
+        mark = AddedToken(marks[t.content], lstrip=t.lstrip, rstrip=t.rstrip, normalized=t.normalized)
+        copy.add_tokens([mark])
+    own = {copy.token_to_id(mark): chat.tokenizer.token_to_id(content) for content, mark in marks.items()}
+    return [own.get(i, i) for i in copy.encode(text, add_special_tokens=False).ids]
 
 
-def render(chat: Chat, messages: list, add_generation_prompt: bool = True) -> str:
-    """The template's text. A template that refuses (or leaves out) a system turn gets it inside the first user turn."""
-    if chat.template is None:
-        raise UserError("this checkpoint has no chat template: use --raw")
-    try:
-        text = fill(chat, messages, add_generation_prompt)
-        if messages[0]["role"] != "system" or messages[0]["content"].strip() in text:
-            return text
-    except TemplateError as e:
-        if messages[0]["role"] != "system" or len(messages) < 2:
-            raise UserError(f"the chat template refuses these messages: {e}") from None
-    warnings.warn("the chat template takes no system turn: its text goes into the first user turn")
-    system, user, *rest = messages
-    folded = {**user, "content": system["content"] + "\n\n" + user["content"]}
-    try:
-        return fill(chat, [folded, *rest], add_generation_prompt)
-    except TemplateError as e:
-        raise UserError(f"the chat template refuses these messages: {e}") from None
-
-
-def fill(chat: Chat, messages: list, add_generation_prompt: bool) -> str:
-    """Jinja with the settings that checkpoints' templates are written for: both block trimmings, loop controls."""
-    env = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"], keep_trailing_newline=False
-    )
-    env.filters["tojson"] = lambda x, indent=None: json.dumps(x, ensure_ascii=False, indent=indent)
-    env.globals["raise_exception"] = refuse
-    env.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
-    known = {"messages": messages, "add_generation_prompt": add_generation_prompt, "tools": None, "documents": None}
-    return env.from_string(chat.template).render(**chat.tokens, **known)
-
-
-def refuse(message):
-    raise TemplateError(message)
+def exchange(text: str, table: dict) -> str:
+    """Every key in the text becomes its value, in one go."""
+    return re.sub("|".join(map(re.escape, table)), lambda found: table[found[0]], text)
 
 
 def end_of_turn(chat: Chat) -> int | None:
     """The control token that the template puts behind an assistant's turn; None if it has none."""
-    probe = "\U000f1000"
-    try:
-        turn = fill(chat, [{"role": "user", "content": "x"}, {"role": "assistant", "content": probe}], False)
-    except (TemplateError, AttributeError, TypeError):
+    if chat.template is None:
         return None
-    behind = turn.partition(probe)[2]
-    found = [(behind.find(t.content), i) for i, t in chat.tokenizer.get_added_tokens_decoder().items() if t.special]
+    try:
+        turns = [{"role": "user", "content": "x"}, {"role": "assistant", "content": PROBE}]
+        behind = fill(chat.template, chat.tokens, turns, False).partition(PROBE)[2]
+    except REFUSALS:
+        return None
+    found = [(behind.find(t.content), i) for i, t in control_tokens(chat).items()]
     found = [(at, i) for at, i in found if at >= 0]
     return min(found)[1] if found else None
 
 
 def leading_ids(chat: Chat, messages: list) -> int:
     """How many ids stand before the user's own text: the system turn, and the header of the user's."""
-    probed = [{**m, "content": chr(0xF1000) + m["content"]} if m["role"] == "user" else m for m in messages]
+    probed = [{**m, "content": PROBE + m["content"]} if m["role"] == "user" else m for m in messages]
     for n, (one, other) in enumerate(zip(encode_chat(chat, messages), encode_chat(chat, probed))):
         if one != other:
             return n
@@ -177,13 +140,15 @@ class Stream:
 
     def __init__(self, chat: Chat):
         self.chat, self.ids, self.certain = chat, [], 0
-        self.control = {i for i, t in chat.tokenizer.get_added_tokens_decoder().items() if t.special}
+        self.control = set(control_tokens(chat))
+        # a run of these is decoded as a whole: one broken byte at its end would take back what was shown
+        self.lone_bytes = {chat.tokenizer.token_to_id(f"<0x{byte:02X}>") for byte in range(256)}
 
     def push(self, token: int) -> str:
         if token in self.control:
             return ""
         self.ids.append(token)
-        return self.show(held_back="\ufffd")  # the first bytes of a character
+        return "" if token in self.lone_bytes else self.show(held_back="\ufffd")  # the first bytes of a character
 
     def rest(self) -> str:
         return self.show(held_back=None)

@@ -1,7 +1,6 @@
-"""The numbers in config.json. The only file that knows Hugging Face's config keys."""
+"""The numbers in config.json. Only this file and config_rope.py know Hugging Face's config keys."""
 
 import json
-import math
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,27 +8,10 @@ from pathlib import Path
 import torch
 
 from nanokv import UserError
+from nanokv.config_rope import Rope, override_rope, parse_rope, rope_block
 
 FAMILIES = ("llama", "mistral", "ministral", "ministral3", "qwen2", "qwen3")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-ROPE_KINDS = ("default", "linear", "llama3", "yarn")
-
-
-@dataclass(frozen=True)
-class Rope:
-    """How angles are made from positions (rope.py). `kind` is one of ROPE_KINDS; unused fields keep their default."""
-
-    theta: float = 10000.0
-    kind: str = "default"
-    factor: float = 1.0  # how many times longer than trained
-    n_original: int = 0  # positions the model was trained on before scaling
-    low_freq_factor: float = 1.0  # llama3
-    high_freq_factor: float = 4.0  # llama3
-    beta_fast: float = 32.0  # yarn
-    beta_slow: float = 1.0  # yarn
-    truncate: bool = True  # yarn: whole correction dims
-    attention_factor: float = 1.0  # multiplies cos and sin
-    q_scale_beta: float = 0.0  # ministral3: q grows by 1 + beta log(1 + floor(pos / n_original))
 
 
 @dataclass(frozen=True)
@@ -87,17 +69,16 @@ def read_json(path: Path) -> dict:
 
 def parse_config(raw: dict, generation: dict | None = None, **overrides) -> Config:
     """Config from the parsed config.json and generation_config.json; neither is changed."""
-    raw = override(raw, overrides)
-    if raw.get("model_type") == "mistral3":  # a vision wrapper: its text model is what runs here
-        outer = {k: raw[k] for k in ("torch_dtype", "dtype", "tie_word_embeddings", "quantization_config") if k in raw}
-        raw = {**outer, **raw.get("text_config", {})}
+    text = text_part(raw)
+    block, raw = override_rope(rope_block(text), overrides), {**text, **overrides}
     family = raw.get("model_type")
     refuse_unknown(raw, family)
     n_head, d_model = need(raw, "num_attention_heads"), need(raw, "hidden_size")
     n_kv_head = given(raw, "num_key_value_heads", n_head)
     if n_head % n_kv_head:
         raise UserError(f"num_attention_heads {n_head} is not a multiple of num_key_value_heads {n_kv_head}")
-    rope = parse_rope(raw)
+    n_positions = given(raw, "max_position_embeddings", 2048)
+    rope = parse_rope(block, n_positions)
     return Config(
         family=family,
         n_layer=need(raw, "num_hidden_layers"),
@@ -107,7 +88,7 @@ def parse_config(raw: dict, generation: dict | None = None, **overrides) -> Conf
         d_model=d_model,
         d_mlp=need(raw, "intermediate_size"),
         n_vocab=need(raw, "vocab_size"),
-        n_positions=max(given(raw, "max_position_embeddings", 2048), int(rope.factor * rope.n_original)),
+        n_positions=max(n_positions, int(rope.factor * rope.n_original)),
         norm_eps=given(raw, "rms_norm_eps", 1e-6),
         rope=rope,
         windows=parse_windows(raw, family),
@@ -122,14 +103,12 @@ def parse_config(raw: dict, generation: dict | None = None, **overrides) -> Conf
     )
 
 
-def override(raw: dict, overrides: dict) -> dict:
-    """A new dict; a scaling given without a theta keeps the checkpoint's theta."""
-    new = {**raw, **overrides}
-    block = overrides.get("rope_parameters") or overrides.get("rope_scaling")
-    if block:
-        theta = {k: v for k, v in (raw.get("rope_parameters") or {}).items() if k == "rope_theta"}
-        new["rope_parameters"], new["rope_scaling"] = {**theta, **block}, None
-    return new
+def text_part(raw: dict) -> dict:
+    """The text model's config inside a vision wrapper, which is what runs here; any other config as it is."""
+    if raw.get("model_type") != "mistral3":
+        return raw
+    outer = {k: raw[k] for k in ("torch_dtype", "dtype", "tie_word_embeddings", "quantization_config") if k in raw}
+    return {**outer, **need(raw, "text_config")}
 
 
 def given(raw: dict, key: str, default):
@@ -156,6 +135,8 @@ def refuse_unknown(raw: dict, family):
         raise UserError(f"config.json asks for quantised weights ({method}); bring an unquantised checkpoint")
     if given(raw, "hidden_act", "silu") != "silu":
         raise UserError(f"hidden_act {raw['hidden_act']!r} in config.json; supported: silu")
+    if family == "ministral3" and not raw.get("rope_scaling"):
+        need(raw, "rope_parameters")  # left out, they are not the plain rotation of the other families
 
 
 def parse_dtype(raw: dict) -> torch.dtype:
@@ -181,48 +162,3 @@ def parse_windows(raw: dict, family: str) -> tuple:
         slides = slides or [i >= given(raw, "max_window_layers", 28) for i in range(n_layer)]
     slides = slides or [True] * n_layer
     return tuple(window if slide else None for slide in slides)
-
-
-def parse_rope(raw: dict) -> Rope:
-    """Rope from `rope_parameters` (new spelling) or `rope_theta` + `rope_scaling` (old); both `type` names are read."""
-    block = {**(raw.get("rope_scaling") or {}), **(raw.get("rope_parameters") or {})}
-    theta = given(raw, "rope_theta", 10000.0)
-    if block.get("rope_theta") is not None:
-        if raw.get("rope_theta") is not None:
-            warnings.warn("config.json gives rope_theta twice: the one in rope_parameters is used")
-        theta = block["rope_theta"]
-    kind = given(block, "rope_type", given(block, "type", "default"))
-    if kind == "dynamic":
-        raise UserError(
-            "rope type 'dynamic' is refused: its angles change with the length, cached keys are rotated once; "
-            f"supported: {', '.join(ROPE_KINDS)}"
-        )
-    if kind not in ROPE_KINDS:
-        raise UserError(f"unknown rope type {kind!r} in config.json; supported: {', '.join(ROPE_KINDS)}")
-    if given(block, "partial_rotary_factor", given(raw, "partial_rotary_factor", 1.0)) != 1.0:
-        raise UserError("partial_rotary_factor in config.json is not 1; only whole heads are rotated here")
-    if kind == "default":
-        return Rope(theta=float(theta))
-    n_original = given(block, "original_max_position_embeddings", given(raw, "max_position_embeddings", 2048))
-    factor = block.get("factor")
-    if factor is None and kind != "yarn":
-        raise UserError(f"rope type {kind!r} in config.json has no factor")
-    factor = float(factor or need(raw, "max_position_embeddings") / n_original)
-    names = ("low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow", "truncate")
-    scaling = {name: block[name] for name in names if block.get(name) is not None}
-    if kind == "yarn":
-        scaling["attention_factor"] = yarn_attention_factor(block, factor)
-        scaling["q_scale_beta"] = given(block, "llama_4_scaling_beta", 0.0)
-    return Rope(theta=float(theta), kind=kind, factor=factor, n_original=n_original, **scaling)
-
-
-def yarn_attention_factor(block: dict, factor: float) -> float:
-    """The given factor; else the ratio of the two mscales; else 0.1 ln(factor) + 1 (YaRN, arXiv 2309.00071, Eq. 22)."""
-    if block.get("attention_factor") is not None:
-        return float(block["attention_factor"])
-
-    def mscale(m: float) -> float:
-        return 1.0 if factor <= 1 else 0.1 * m * math.log(factor) + 1.0
-
-    m, m_all = block.get("mscale"), block.get("mscale_all_dim")
-    return mscale(m) / mscale(m_all) if m and m_all else mscale(1.0)

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 import torch
 
 from nanokv import UserError
-from nanokv.buffer import KVBuffer, compact, n_kept, view
+from nanokv.budgets import uniform
+from nanokv.buffer import KVBuffer, n_kept, view
+from nanokv.compact import compact
 from nanokv.config import Config
 
 
@@ -29,7 +31,7 @@ class Protection:
         return max(self.sinks, self.system)
 
     def newest(self, budget: int) -> int:
-        return self.recent + int(self.recent_share * (budget - self.leading))
+        return self.recent + int(self.recent_share * max(0, budget - self.leading))
 
 
 def protected(protection: Protection, pos, n_seen: int, budget: int):
@@ -38,17 +40,13 @@ def protected(protection: Protection, pos, n_seen: int, budget: int):
     return (pos >= 0) & ((pos < protection.leading) | (pos >= oldest_recent))
 
 
-def uniform(scores: list, budget: int, keep_at_least: list) -> list:
-    """The same `budget` for every layer and kv head: a list of int64 [b h] per layer."""
-    return [torch.full(must.shape[:2], budget, device=must.device) for must in keep_at_least]
-
-
 @dataclass
 class Plan:
     """What to evict, and when. `score` None evicts nothing.
 
     `every` is h, the tokens between two refreshes; None refreshes once, after the prompt. `watch(weights, cfg, kv,
     seen) -> hooks` and `observe(weights, cfg, kv, seen, x)` record during causal passes what the score wants later;
+    `finish(weights, cfg, kv, seen, scores, counts, must) -> scores` rescores once each head's count is known;
     `adjust(weights, cfg, kv, keep)` runs just before rows leave.
     """
 
@@ -59,7 +57,9 @@ class Plan:
     allocate: Callable = uniform
     watch: Callable | None = None
     observe: Callable | None = None
+    finish: Callable | None = None
     adjust: Callable | None = None
+    branch_rows: int = 0  # rows that a lookahead appends for a moment
     released_loop: bool = False  # as the released code: refresh after the last partial prompt chunk too (surprise.py)
     score_when_idle: bool = False  # score at every refresh point, also while nothing is over budget
     budget_excludes_protected: bool = False  # keep the protected rows and `budget` others (LORE-KV's Eq. 8, literally)
@@ -73,6 +73,7 @@ class Seen:
     protection: Protection
     n_prompt: int
     released_loop: bool = False
+    stop_ids: frozenset = frozenset()
     rng: torch.Generator | None = None
     logits: torch.Tensor | None = None  # [v], of the newest token
     record: dict = field(default_factory=dict)
@@ -106,7 +107,10 @@ def refresh(weights, cfg: Config, kv: KVBuffer, plan: Plan, seen: Seen, room: in
     must = [
         protected(plan.protection, pos, kv.n_seen, plan.budget).expand(s.shape) for pos, s in zip(positions, scores)
     ]
-    counts = plan.allocate(scores, plan.budget, must)
+    held = [(pos >= 0).expand(s.shape) for pos, s in zip(positions, scores)]
+    counts = plan.allocate(scores, plan.budget, must, held)
+    if plan.finish:
+        scores = plan.finish(weights, cfg, kv, seen, scores, counts, must)
     if plan.budget_excludes_protected:
         counts = [count + m.sum(dim=-1) for count, m in zip(counts, must)]
     keep = [select(s, pos, m, count) for s, pos, m, count in zip(scores, positions, must, counts)]  # line 5
@@ -122,6 +126,8 @@ def refresh(weights, cfg: Config, kv: KVBuffer, plan: Plan, seen: Seen, room: in
 def per_layer(scores, cfg: Config, kv: KVBuffer):
     """Check what a score returned. A tensor [b 1 s] -> ([it], True); a list of [b h s] per layer -> (list, False)."""
     shared = isinstance(scores, torch.Tensor)
+    if not shared and not isinstance(scores, list | tuple):
+        raise UserError(f"the score returned a {type(scores).__name__}, not a tensor or a list of tensors")
     scores = [scores] if shared else list(scores)
     if len(scores) != (1 if shared else cfg.n_layer):
         raise UserError(f"the score returned {len(scores)} tensors for {cfg.n_layer} layers")
@@ -145,8 +151,11 @@ def select(score, pos, must, count):
     """
     free = count - must.sum(dim=-1)
     candidate = ~must & (pos >= 0)
-    score = score.clamp(min=torch.finfo(torch.float32).min)
-    score = score.masked_fill(~candidate, -torch.inf)
+    return must | (candidate & (rank(score, candidate) < free[..., None]))
+
+
+def rank(score, candidate):
+    """0 for each head's best candidate, then 1, ...; ties to the newer. score, candidate [b h s] -> int [b h s]."""
+    score = score.clamp(min=torch.finfo(torch.float32).min).masked_fill(~candidate, -torch.inf)
     newest_first = score.flip(-1).argsort(dim=-1, descending=True, stable=True)
-    rank = newest_first.argsort(dim=-1).flip(-1)
-    return must | (candidate & (rank < free[..., None]))
+    return newest_first.argsort(dim=-1).flip(-1)

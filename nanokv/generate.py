@@ -53,9 +53,10 @@ def generate(
     ends the answer and is not part of it. Raises UserError for an empty prompt, or one that does not fit.
     """
     plan = plan or Plan()
-    check(cfg, ids, plan)
+    check(cfg, ids, plan, max_new_tokens)
     kv = new_buffer(cfg, rows_needed(len(ids), plan, max_new_tokens), weights.embed.dtype, weights.embed.device)
-    run = Run(kv, list(ids), Seen(plan.budget or 0, plan.protection, len(ids), plan.released_loop, rng))
+    seen = Seen(plan.budget or 0, plan.protection, len(ids), plan.released_loop, frozenset(stop_ids), rng)
+    run = Run(kv, list(ids), seen)
     hooks = chain(hooks, plan.watch(weights, cfg, kv, run.seen) if plan.watch else None)
 
     def infer(tokens):  # Algorithm 2
@@ -114,12 +115,16 @@ def maybe_refresh(weights, cfg, plan: Plan, run: Run, max_new_tokens: int):
         run.refreshes.append(done)
 
 
-def check(cfg: Config, ids: list, plan: Plan):
+def check(cfg: Config, ids: list, plan: Plan, max_new_tokens: int = 0):
     """UserError when this prompt cannot be run under this plan."""
     if not ids:
         raise UserError("the prompt is empty")
+    if any(isinstance(i, list | tuple) for i in ids):
+        raise UserError(f"{len(ids)} prompts at once: one prompt a run, a flat list of ids; there is no padding")
     if max(ids) >= cfg.n_vocab or min(ids) < 0:
-        raise UserError(f"token id {max(ids)} in the prompt; the checkpoint has {cfg.n_vocab}")
+        raise UserError(f"token ids from {min(ids)} to {max(ids)} in the prompt; the checkpoint has {cfg.n_vocab}")
+    if max_new_tokens < 0:
+        raise UserError(f"--max-new-tokens must be at least 0, not {max_new_tokens}")
     if plan.score is None:
         if len(ids) > cfg.n_positions:
             raise UserError(
@@ -138,12 +143,12 @@ def check(cfg: Config, ids: list, plan: Plan):
 
 
 def rows_needed(n_prompt: int, plan: Plan, max_new_tokens: int) -> int:
-    """Rows a layer holds at most: everything, J + h, or (once) the whole prompt before its refresh."""
+    """Rows a layer holds at most: everything, J + h, or (once) the prompt before its refresh."""
     if plan.score is None:
         return n_prompt + max_new_tokens
     if plan.every is None:
-        return n_prompt
-    return min(n_prompt + max_new_tokens, plan.budget + plan.every)
+        return n_prompt + (max_new_tokens if n_prompt <= plan.budget else plan.branch_rows)
+    return plan.branch_rows + min(n_prompt + max_new_tokens, plan.budget + plan.every)
 
 
 class stopwatch:

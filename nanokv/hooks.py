@@ -39,6 +39,11 @@ def tap(hooks: dict | None, name: str, layer: int, x):
     return seen
 
 
+def looks_inside(hooks: dict | None) -> bool:
+    """Whether a hook needs the explicit attention."""
+    return bool(hooks) and ("scores" in hooks or "probs" in hooks)
+
+
 def chain(*many: dict | None) -> dict:
     """One hooks dict out of several; functions on the same point run in the order given."""
     chained = {}

@@ -1,14 +1,14 @@
-"""safetensors (one file, or several with an index) -> Weights. Also tiny random weights, for tests and for stepping."""
+"""A checkpoint's tensors (files.py) -> Weights. Also tiny random weights, for tests and for stepping."""
 
 import warnings
 from dataclasses import replace
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 
 from nanokv import UserError
-from nanokv.config import Config, Rope, read_json
+from nanokv.config import Config, Rope
+from nanokv.files import find_tensors, read_tensor
 from nanokv.model import Layer, Weights
 from nanokv.rope import inverse_frequencies
 
@@ -62,20 +62,21 @@ def read_weights(folder, cfg: Config, dtype=torch.float32, device="cpu", progres
     """Every tensor the config asks for, in one dtype on one device. `progress(i, n)` is called per tensor.
 
     Raises UserError naming file or tensor: missing files, truncated files, missing or unknown tensors, wrong shapes,
-    quantised number formats. Rotary tables stored in old files are recomputed, not read.
+    quantised number formats, all before a tensor is read. Rotary tables stored in old files are recomputed, not read.
+    The weights are copies that need the files no more; the memory is that of the weights and of one stored tensor.
     """
     check_device(device)
-    files = open_files(Path(folder))
-    found = {our_name(name): (name, file) for file in files for name in file.keys()}  # noqa: SIM118, not a dict
+    found = find_tensors(Path(folder))
     table = tensor_table(cfg)
     if cfg.tied and "lm_head.weight" in found:
         warnings.warn("config.json ties the output head to the embedding, but the file has its own lm_head: used")
     elif cfg.tied:
         del table["lm_head.weight"]
     check_names(folder, found, table)
+    check_shapes(found, table)
     tensors = {}
-    for i, (name, (shape, config_keys)) in enumerate(table.items()):
-        tensors[name] = read_tensor(*found[name], shape, config_keys, dtype, device)
+    for i, name in enumerate(table):
+        tensors[name] = read_tensor(found[name], dtype, device)
         if progress:
             progress(i + 1, len(table))
     return assemble(cfg, tensors, device)
@@ -84,39 +85,11 @@ def read_weights(folder, cfg: Config, dtype=torch.float32, device="cpu", progres
 def check_device(device):
     """UserError with the choices when torch has no such device here."""
     try:
-        torch.empty(1, device=device)
+        torch.zeros(1, device=device).item()  # a meta tensor has no value
     except (RuntimeError, AssertionError, NotImplementedError):
         here = ["cpu"] + [f"cuda:{i}" for i in range(torch.cuda.device_count())]
         here += ["mps"] if torch.backends.mps.is_available() else []
         raise UserError(f"no device {str(device)!r} here; there is: {', '.join(here)}") from None
-
-
-def open_files(folder: Path) -> list:
-    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
-    if single.exists():
-        return [open_file(single)]
-    if not index.exists():
-        raise UserError(f"missing file: {single} (or {index.name})")
-    names = sorted(set(read_json(index)["weight_map"].values()))
-    missing = [name for name in names if not (folder / name).exists()]
-    if missing:
-        raise UserError(f"{index} names files that are not there: {', '.join(missing)}")
-    return [open_file(folder / name) for name in names]
-
-
-def open_file(path: Path):
-    try:
-        return safe_open(path, framework="pt", device="cpu")
-    except (SafetensorError, OSError) as e:
-        raise UserError(f"{path} is truncated or incomplete: {e}") from None
-
-
-def our_name(name: str) -> str:
-    """The text model's tensors inside a vision wrapper carry a prefix more."""
-    for prefix, ours in (("language_model.", ""), ("model.language_model.", "model.")):
-        if name.startswith(prefix):
-            return ours + name.removeprefix(prefix)
-    return name
 
 
 def check_names(folder, found: dict, table: dict):
@@ -125,7 +98,7 @@ def check_names(folder, found: dict, table: dict):
         why = " (and config.json does not tie it to the embedding)" if missing == ["lm_head.weight"] else ""
         raise UserError(f"{folder}: no tensor for {', '.join(missing)}{why}")
     vision = ("vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector.")
-    unknown = [name for name in found if name not in table and not name.endswith("rotary_emb.inv_freq")]
+    unknown = [name for name in found if name not in table and ".rotary_emb." not in name]
     if any(name.startswith(vision) for name in unknown):
         warnings.warn("the checkpoint's vision part is left out: only its text model runs here")
     unknown = [name for name in unknown if not name.startswith(vision)]
@@ -133,15 +106,16 @@ def check_names(folder, found: dict, table: dict):
         raise UserError(f"{folder}: tensors that config.json does not account for: {', '.join(sorted(unknown))}")
 
 
-def read_tensor(name: str, file, shape: tuple, config_keys: str, dtype, device):
-    stored = file.get_slice(name)
-    if stored.get_dtype() not in READABLE:
-        raise UserError(f"tensor {name} is stored as {stored.get_dtype()}; readable: {', '.join(READABLE)}")
-    if tuple(stored.get_shape()) != shape:
-        raise UserError(
-            f"tensor {name}: expected {list(shape)} (from {config_keys} in config.json), found {stored.get_shape()}"
-        )
-    return file.get_tensor(name).to(device=device, dtype=dtype)
+def check_shapes(found: dict, table: dict):
+    for name, (shape, config_keys) in table.items():
+        stored = found[name]
+        if stored.number not in READABLE:
+            raise UserError(f"tensor {stored.name} is stored as {stored.number}; readable: {', '.join(READABLE)}")
+        if stored.shape != shape:
+            raise UserError(
+                f"tensor {stored.name}: expected {list(shape)} (from {config_keys} in config.json), "
+                f"found {list(stored.shape)}"
+            )
 
 
 def assemble(cfg: Config, tensors: dict, device="cpu") -> Weights:

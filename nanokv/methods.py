@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from nanokv import UserError, scores
+from nanokv import UserError, key_scores, scores, window_scores
+from nanokv.laq import laq, watch_first_window
+from nanokv.lore import andpro_lookahead, lore
+from nanokv.scores import watch_last_queries
 from nanokv.surprise import surprise, watch_resid
 
 
@@ -20,8 +23,10 @@ class Method:
     score: object = None
     watch: object = None
     observe: object = None
+    finish: object = None
     adjust: object = None
     protect: str = "system"
+    allocate: str = "uniform"
     once: bool = False
     score_when_idle: bool = False
     options: dict = field(default_factory=dict)  # where the preset differs from the score's own defaults
@@ -30,6 +35,18 @@ class Method:
 CC, FAST = "arXiv 2607.27600, Eq. 1", "arXiv 2607.27600, Sec. 3.3"
 CC_RELEASED = "arXiv 2607.27600, released code"
 CONTROL = "control"
+LORE = "arXiv 2610.07643"
+
+
+def windowed(name, paper, keeps, score, watch=watch_last_queries, protect="recent:window", **more) -> Method:
+    """A head-level method that looks once, after the prompt, with its newest queries."""
+    return Method(name, paper, keeps, "head", score, watch, protect=protect, once=True, **more)
+
+
+def lore_like(name, keeps, score=lore, **options) -> Method:
+    return windowed(name, LORE, keeps, score, protect="sinks:4,recent:window", options=options)
+
+
 METHODS = [
     Method("full", "-", "everything", protect=""),
     Method("counter_causal", CC, "what its future does not predict", score=surprise, watch=watch_resid),
@@ -91,6 +108,49 @@ METHODS = [
         protect="system,recent:16",
     ),
     Method("random", CONTROL, "a uniform sample", score=scores.random, watch=scores.watch_luck, protect="recent:16"),
+    windowed("snapkv", "arXiv 2404.14469", "attention of the newest queries, pooled", window_scores.snapkv),
+    windowed(
+        "pyramidkv",
+        "arXiv 2406.02069",
+        "snapkv, more rows in lower layers",
+        window_scores.snapkv,
+        allocate="pyramid",
+    ),
+    windowed("adakv", "arXiv 2407.11550", "snapkv, more rows in stronger heads", window_scores.snapkv, allocate="ada"),
+    windowed(
+        "criticalkv",
+        "arXiv 2502.03805",
+        "half by attention, half by attention x ‖W_O v‖₁",
+        window_scores.criticalkv,
+        finish=window_scores.finish_criticalkv,
+    ),
+    windowed(
+        "andpro",
+        "AnDPro, NeurIPS 2025",
+        "values along the window's own output",
+        window_scores.andpro,
+        protect="sinks:4,recent:window",
+    ),
+    windowed("obcache", "OBCache", "squared output change, by derivative", window_scores.obcache),
+    windowed("caote", "CAOTE", "exact output change of one deletion", window_scores.caote),
+    windowed("caote_fast", "CAOTE", "the same around the mean value", window_scores.caote, options={"fast": True}),
+    windowed(
+        "expected_attention",
+        "arXiv 2510.00636",
+        "attention of a Gaussian model of the prompt's queries",
+        key_scores.expected_attention,
+        watch=key_scores.watch_query_moments,
+        protect="sinks:4",
+    ),
+    windowed("laq", "Lookahead Q-Cache", "attention of greedy pseudo-queries", laq, watch=watch_first_window),
+    windowed("keydiff", "arXiv 2504.15364", "keys unlike the mean key", key_scores.keydiff, watch=None, protect=""),
+    windowed("key_norm", "arXiv 2406.11430", "small keys", key_scores.key_norm, watch=None, protect=""),
+    lore_like("lore_e", "what sampled continuations would miss most; /E", beta=1.0, gamma=1.3, lambda_D=0.0),
+    lore_like("lore_d", "the same weighing disagreement too; /D", beta=1.0, gamma=1.0, lambda_D=0.3),
+    lore_like("lore_window", "control: the prompt window alone", lambda_L=0.0),
+    lore_like("lore_uniform", "control: trajectories weigh the same", omega="uniform"),
+    lore_like("lore_oracle", "control: the queries the full cache will ask", queries="greedy", M=1, T=64),
+    lore_like("andpro_lookahead", "control: AnDPro on the same continuations", andpro_lookahead),
     Method("unigram", CONTROL, "the rarest words held", score=scores.unigram, protect="system,recent:16"),
 ]
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from einops import rearrange
 
 from nanokv.config import Config
-from nanokv.hooks import tap
+from nanokv.hooks import looks_inside, tap
 from nanokv.rope import angles, query_scale, rotate
 
 BLOCK = 256  # query rows attended at once: torch's CPU kernel pays for every key a mask hides, so show it few
@@ -96,7 +96,7 @@ def attend(q, k, v, visible, layer: int = 0, hooks: dict | None = None):
     assert visible.dtype == torch.bool and visible.shape[-2:] == (q.shape[-2], k.shape[-2]), (
         f"mask {visible.dtype} {tuple(visible.shape)} for {q.shape[-2]} queries and {k.shape[-2]} keys"
     )
-    if hooks and ("scores" in hooks or "probs" in hooks):
+    if looks_inside(hooks):
         return attend_explicitly(q, k, v, visible, layer, hooks)
     return attend_in_blocks(q, k, v, visible)
 

@@ -8,7 +8,7 @@ import math
 
 import torch
 
-from nanokv.config import Rope
+from nanokv.config_rope import Rope
 
 
 def inverse_frequencies(rope: Rope, d_head: int) -> torch.Tensor:

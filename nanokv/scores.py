@@ -7,7 +7,7 @@ Higher = keep. What a score needs recorded during the causal passes stands right
 
 import torch
 
-from nanokv.buffer import held_ids, note, notes, view
+from nanokv.buffer import add_to_notes, held_ids, note, notes, view
 from nanokv.hooks import Record
 from nanokv.masks import causal, sliding_window
 from nanokv.model import probs_of, scores_of, unembed
@@ -49,7 +49,7 @@ def watch_mass(weights, cfg, kv, seen, *, reduce="mean"):
 
     def add(layer, probs):  # [b h g t s]
         note(kv, layer, "mass", probs.new_zeros(probs[:, :, 0, :, 0].shape))
-        notes(kv, layer, "mass").add_(over_group(probs, reduce).sum(dim=2))
+        add_to_notes(kv, layer, "mass", over_group(probs, reduce).sum(dim=2))
 
     return {"probs": add}
 
@@ -75,14 +75,22 @@ def watch_last_queries(weights, cfg, kv, seen, *, window=1, **_):
     return record.hooks
 
 
-def window_probs(cfg, kv, seen, layer: int):
-    """Attention of the recorded newest queries over every held key, in float32: [b h g w s]."""
-    q = seen.record["q"][layer]
+def window_probs(cfg, kv, seen, layer: int, with_scores: bool = False, last: int | None = None):
+    """Attention of the recorded newest queries (or the `last` of them) over every held key, float32: [b h g w s].
+
+    `with_scores` gives (attention, q k / sqrt(d)).
+    """
+    q = seen.record["q"][layer][:, :, :, -(last or 0) :]
     k, _, k_pos = view(kv, layer)
     q_pos = kv.n_seen - torch.arange(q.shape[3], 0, -1, device=k_pos.device)
-    window = cfg.windows[layer]
-    mask = sliding_window(window) if window else causal
-    return probs_of(scores_of(q, k), mask(q_pos[None], k_pos))
+    scores = scores_of(q, k)
+    probs = probs_of(scores, past_of(cfg, layer)(q_pos[None], k_pos))
+    return (probs, scores) if with_scores else probs
+
+
+def past_of(cfg, layer: int):
+    """What that layer lets a token see: its past, or its own sliding window."""
+    return sliding_window(cfg.windows[layer]) if cfg.windows[layer] else causal
 
 
 def tova(weights, cfg, kv, seen):

@@ -9,7 +9,7 @@ import torch
 
 from nanokv import UserError
 from nanokv.buffer import held_ids, note, notes, view
-from nanokv.masks import nearest_future
+from nanokv.masks import both, nearest_future, within
 from nanokv.model import unembed
 from nanokv.passes import counter_causal_pass
 from nanokv.scores import mean_over_span
@@ -20,6 +20,7 @@ LOGPROB_ROWS = 64  # the same where a row needs the whole vocabulary
 
 def watch_resid(weights, cfg, kv, seen, *, last=None, **_):
     """Keeps what enters the first of the `last` layers that will run, one row [e] a token, beside that layer's keys."""
+    check_last(cfg, last)
     if last is None or last == cfg.n_layer:
         return {}
     first_layer = cfg.n_layer - last
@@ -68,12 +69,14 @@ def surprise(
     released = seen.released_loop if ids is None else ids == "released"
     x_ids = paired_ids(kv, pos, seen.n_prompt) if released else held_ids(kv, 0)[0, 0]
     token_read = x_ids if read == "self" else x_ids.roll(1)  # row i scores x_i, or the token held before it
+    windows = [cfg.windows[layer] for layer in layers]
+    reach = ahead if None in windows else both(ahead, within(max(windows)))  # what any layer that runs may see
     score, sees = [], []
     for rows in torch.arange(len(pos), device=pos.device).split(ROWS if value == "logit" else LOGPROB_ROWS):
         x = first_input(weights, kv, layers[0], start, x_ids, rows)  # [1 r e]
         x = counter_causal_pass(weights, cfg, kv, x, pos[rows], ahead, layers, mlp)
         score.append(read_out(weights, x, token_read[rows], value))
-        sees.append(ahead(pos[None, rows], pos[None, None])[0, 0].any(dim=-1))
+        sees.append(reach(pos[None, rows], pos[None, None])[0, 0].any(dim=-1))
     s = -torch.cat(score).masked_fill(~torch.cat(sees), -torch.inf)  # nothing ahead: maximum surprise
     if read == "next":
         s = torch.cat((s[1:], s.new_full((1,), torch.inf)))
@@ -118,9 +121,15 @@ def check(cfg, kv, value, start, read, ids, last, min_gap, window):
     ):
         if given not in choices:
             raise UserError(f"{name} is {' or '.join(filter(None, choices))}, not {given!r}")
-    if last is not None and not 1 <= last <= cfg.n_layer:
-        raise UserError(f"last must be between 1 and the {cfg.n_layer} layers, not {last}")
+    check_last(cfg, last)
+    if window is not None and not isinstance(window, int):
+        raise UserError(f"window is a whole number, not {window!r}")
     if start == "blind" and last not in (None, cfg.n_layer):
         raise UserError("start=blind begins below the first layer: it needs all layers, not last=" + str(last))
     if min_gap < 0 or (window is not None and window <= min_gap):
         raise UserError(f"min_gap {min_gap} and window {window}: need 0 <= min_gap < window")
+
+
+def check_last(cfg, last):
+    if last is not None and not (isinstance(last, int) and 1 <= last <= cfg.n_layer):
+        raise UserError(f"last is a whole number from 1 to the {cfg.n_layer} layers, not {last!r}")

@@ -12,7 +12,7 @@ def trace(run: Run, plan: Plan, model: str, method: str, options: dict, dtype: t
     return {
         "model": model,
         "method": method,
-        "options": {name: value if json_like(value) else str(value) for name, value in options.items()},
+        "options": {name: json_like(value) for name, value in options.items()},
         "budget": plan.budget or 0,
         "every": plan.every,
         "dtype": str(dtype).removeprefix("torch."),
@@ -31,8 +31,9 @@ def trace(run: Run, plan: Plan, model: str, method: str, options: dict, dtype: t
     }
 
 
-def json_like(value) -> bool:
-    return value is None or isinstance(value, bool | int | float | str)
+def json_like(value):
+    """The value as JSON has it; a function as it was named, FILE.py:FN."""
+    return value if value is None or isinstance(value, bool | int | float | str) else value.__qualname__
 
 
 def trace_refresh(done: Refresh) -> dict:

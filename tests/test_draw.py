@@ -24,11 +24,9 @@ def test_adjacent_positions_held_equally_long_are_one_rectangle():
     assert sorted(rects) == [(0, 0, 3, 2), (5, 0, 1, 1)]
 
 
-def test_positions_lost_one_by_one_are_drawn_as_columns():
-    # rows as they are would take 6 rectangles: 0-2 and 5; 0 and 2 and 5; 0
-    rows = [[0, 1, 2, 5], [0, 2, 5], [0]]
-    (rects,) = shapes(retention_svg([Strip("scatter", "refresh", rows)], n_seen=8))
-    assert sorted(rects) == [(0, 0, 1, 3), (1, 0, 1, 1), (2, 0, 1, 2), (5, 0, 1, 2)]
+def test_a_position_that_stays_while_its_neighbours_come_and_go_is_one_column():
+    (rects,) = shapes(retention_svg([Strip("stripes", "refresh", [[1], [1, 2], [1], [0, 1]])], n_seen=8))
+    assert sorted(rects) == [(0, 3, 1, 1), (1, 0, 1, 4), (2, 1, 1, 1)]
 
 
 def test_rows_of_heads_that_share_nothing_are_drawn_as_rows():

@@ -1,0 +1,55 @@
+"""Lookahead Q-Cache (LAQ): greedy pseudo-queries from an already compressed cache."""
+
+import torch
+
+from nanokv.buffer import view
+from nanokv.evict import protected, select
+from nanokv.lookahead import lookahead, most_likely
+from nanokv.masks import causal
+from nanokv.model import probs_of, scores_of
+from nanokv.scores import over_group, watch_last_queries, window_probs
+from nanokv.window_scores import attention, pooled
+
+FIRST_WINDOW = 32  # of the SnapKV that compresses the cache the pseudo-queries come from
+
+
+def watch_first_window(weights, cfg, kv, seen):
+    """Keeps the queries that the first compression needs."""
+    return watch_last_queries(weights, cfg, kv, seen, window=FIRST_WINDOW)
+
+
+def laq(weights, cfg, kv, seen, *, window=8, n_pseudo=8, kernel=7, pool="max", reduce="mean"):
+    """Attention of the `window` newest prompt queries and `n_pseudo` greedy pseudo-queries over the full prompt cache.
+
+    The pseudo tokens are decoded from what SnapKV would keep: its other rows are hidden, not dropped. They see one
+    another then, but their own keys have no part in the score. A [b h s] per layer.
+    """
+    keep = [snapkv_keep(cfg, kv, seen, layer, kernel, pool, reduce) for layer in range(cfg.n_layer)]
+
+    def hide(layer, scores):  # [b h g t s]
+        n_rows = keep[layer].shape[-1]
+        scores[..., :n_rows].masked_fill_(~keep[layer][:, :, None, None], -torch.inf)
+
+    look = lookahead(weights, cfg, kv, seen.logits, 1, n_pseudo, most_likely, seen.stop_ids, hooks={"scores": hide})
+    seen.report["lookahead"] = {"trajectories": look.ids, "logp": look.logp, "entropy": look.entropy}
+    return [
+        laq_of(cfg, kv, seen, look.q[layer][0][None], layer, window, kernel, pool, reduce)
+        for layer in range(cfg.n_layer)
+    ]
+
+
+def snapkv_keep(cfg, kv, seen, layer, kernel, pool, reduce):
+    """What SnapKV would keep of one layer: [b h s] bool."""
+    score = attention(cfg, kv, seen, layer, kernel, pool, reduce)
+    pos = view(kv, layer)[2].expand(score.shape)
+    must = protected(seen.protection, pos, kv.n_seen, seen.budget) | (pos >= kv.n_seen - FIRST_WINDOW)
+    return select(score, pos, must, torch.full(score.shape[:2], seen.budget, device=score.device))
+
+
+def laq_of(cfg, kv, seen, q, layer, window, kernel, pool, reduce):
+    """One layer's score from the window's queries and the pseudo-queries q [b h g t d]: [b h s]."""
+    k, _, pos = view(kv, layer)
+    everything = causal(torch.full((1, q.shape[3]), kv.n_seen, device=pos.device), pos)
+    probs = torch.cat((window_probs(cfg, kv, seen, layer, last=window), probs_of(scores_of(q, k), everything)), dim=3)
+    older = (pos >= 0) & (pos < kv.n_seen - window)
+    return pooled(over_group(probs, reduce).sum(dim=2) * older, kernel, pool) * older
