@@ -1,4 +1,4 @@
-"""Step through one refresh: `python -m eval.step_refresh`. Tiny random weights, no download, pdb on the line above it."""
+"""Step through one refresh: `python -m eval.step_refresh`. Tiny random weights, no download, pdb just above it."""
 
 import torch
 

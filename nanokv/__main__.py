@@ -58,15 +58,15 @@ def main(argv=None) -> int:
 
 
 def run_methods(args):
-    print(f"{'method':<20} {'paper':<32} {'rows shared by':<15} {'schedule':<10} {'protects':<18} keeps; options")
+    row = "{:<20} {:<32} {:<15} {:<8} {:<10} {:<22} {}; {}"
+    print(row.format("method", "paper", "rows shared by", "budget", "schedule", "protects", "keeps", "options"))
     share = {"token": "all", "layer": "a layer's heads", "head": "nobody"}
     for m in METHODS:
+        rule = "-" if m.score is None else m.allocate
         schedule = "-" if m.score is None else "once" if m.once else "every J/4"
         options = " ".join(f"{name}={value}" for name, value in options_of(m).items())
         protects = m.protect or "-"
-        print(
-            f"{m.name:<20} {m.paper:<32} {share[m.level]:<15} {schedule:<10} {protects:<18} {m.keeps}; {options or '-'}"
-        )
+        print(row.format(m.name, m.paper, share[m.level], rule, schedule, protects, m.keeps, options or "-"))
 
 
 def run_demo(args):
@@ -143,12 +143,15 @@ def put(text: str):
     except OSError as e:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python complains once more when it closes
         raise UserError(f"cannot write the answer: {e.strerror}") from None
+    except UnicodeEncodeError as e:
+        what = f"{e.object[e.start]!a} of the answer, in {e.encoding}"
+        raise UserError(f"standard output cannot show {what}: try PYTHONIOENCODING=utf-8") from None
 
 
 def finish(args, chat, run, plan, method, options, dtype, text, load_seconds):
     """The closing line on stderr, and the files that were asked for."""
-    options = {**options, "protect": str(plan.protection)}
-    options |= {"temperature": args.temperature, "top_p": args.top_p, "seed": args.seed, "mask": args.mask or "causal"}
+    options = {**options, "--protect": str(plan.protection), "--mask": args.mask}  # a method may have its own mask
+    options |= {"--temperature": args.temperature, "--top-p": args.top_p, "--seed": args.seed}
     done = trace(run, plan, args.model, method.name, options, dtype, text)
     done["seconds"] = {"load": round(load_seconds, 4), **done["seconds"]}
     if not args.quiet:

@@ -149,7 +149,7 @@ def choose_dtype(args, cfg):
 def seeded(args) -> torch.Generator:
     try:
         return torch.Generator(args.device).manual_seed(args.seed)
-    except (RuntimeError, OverflowError):
+    except (RuntimeError, ValueError, OverflowError):
         raise UserError(f"--seed must fit into 64 bits, not {args.seed}") from None
 
 

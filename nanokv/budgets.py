@@ -16,17 +16,17 @@ def uniform(scores: list, budget: int, must: list, held: list) -> list:
 def pyramid(scores: list, budget: int, must: list, held: list, *, pyramid_beta: int = 20) -> list:
     """PyramidKV (arXiv 2406.02069): free rows fall linearly from the first layer to the last.
 
-    With k free rows on average the last layer gets k / β and the first 2k minus that. Integer steps would give out
-    more or fewer than L x k: the remainder goes by largest fraction, what a layer cannot hold to the others.
+    With k free rows on average the last layer gets k / β and the first 2k minus that; where no layer holds so many,
+    the first gets all it holds and the last 2k minus that. Integer steps would give out more or fewer than L x k: the
+    remainder goes by largest fraction, what a layer cannot hold to the others.
     """
     n_layer = len(must)
     free = [budget - int(m.sum(dim=-1).max()) for m in must]
     k = sum(free) / n_layer
-    low = k // pyramid_beta
-    ramp = [2 * k - low - i * (2 * k - 2 * low) / max(1, n_layer - 1) for i in range(n_layer)]
-    ramp = torch.tensor(ramp if n_layer > 1 else [k])
     room = torch.tensor([int((in_use & ~m).sum(dim=-1).min()) for m, in_use in zip(must, held)])
-    given = round_to_sum(ramp, sum(free), room)
+    high = min(2 * k - k // pyramid_beta, max(k, int(room.max())))
+    ramp = [high - i * 2 * (high - k) / (n_layer - 1) for i in range(n_layer)] if n_layer > 1 else [k]
+    given = round_to_sum(torch.tensor(ramp), sum(free), room)
     return [m.sum(dim=-1) + int(n) for m, n in zip(must, given)]
 
 
@@ -38,12 +38,11 @@ def ada(scores: list, budget: int, must: list, held: list, *, ada_floor: float =
     """
     counts = []
     for s, m, in_use in zip(scores, must, held):
-        n_head, n_slots = s.shape[1:]
         n_must = m.sum(dim=-1)[0]
         k = budget - n_must  # [h]
-        flat = s.masked_fill(m | ~in_use, -torch.inf)[0].flatten()
-        order = torch.argsort(flat, descending=True, stable=True)[: int(k.sum())]
-        won = torch.bincount(order // n_slots, minlength=n_head)
+        newest_first = s.masked_fill(m | ~in_use, -torch.inf)[0].mT.flip(0)  # [s h], so that ties go to the newer row
+        best = torch.argsort(newest_first.flatten(), descending=True, stable=True)[: int(k.sum())]
+        won = torch.bincount(best % s.shape[1], minlength=s.shape[1])
         share = (1 - ada_floor) * won + ada_floor * k
         given = round_to_sum(share, int(k.sum()), (in_use & ~m).sum(dim=-1)[0])
         counts.append((n_must + given.to(n_must.device))[None])

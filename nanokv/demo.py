@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from nanokv.buffer import bytes_held, n_kept
-from nanokv.chat import decode, encode_chat, end_of_turn, leading_ids, read_chat
+from nanokv.chat import Chat, decode, encode_chat, end_of_turn, leading_ids, read_chat
 from nanokv.config import read_config
 from nanokv.generate import generate
 from nanokv.load import read_weights
@@ -19,15 +19,20 @@ METHODS = ("full", "sliding_window", "h2o", "counter_causal", "counter_causal_fa
 SHOWN = "counter_causal"  # whose trace becomes the page
 
 
+def question_ids(chat: Chat):
+    """(ids of TEXT and QUESTION in the chat template, how many of them come before the text)."""
+    messages = [{"role": "user", "content": TEXT.read_text(encoding="utf-8") + "\n" + QUESTION}]
+    return encode_chat(chat, messages), leading_ids(chat, messages)
+
+
 def demo(folder, say, progress):
-    """Answer QUESTION under each of METHODS at a quarter of the rows. Yields nothing; returns (trace, chat, rows).
+    """Answer QUESTION under each of METHODS at a quarter of the rows. Returns (the trace of SHOWN, the tokenizer).
 
     `say(line)` gets the table as it grows; `progress(name)` returns an `on_chunk` for one run.
     """
     cfg, chat = read_config(folder), read_chat(folder)
     weights = read_weights(folder, cfg)
-    messages = [{"role": "user", "content": TEXT.read_text(encoding="utf-8") + "\n" + QUESTION}]
-    ids, n_system = encode_chat(chat, messages), leading_ids(chat, messages)
+    ids, n_system = question_ids(chat)
     budget = len(ids) // 4
     stop_ids = {*cfg.eos_ids, end_of_turn(chat)} - {None}
     say(f"{Path(folder).name}, float32 on the CPU; {len(ids)} prompt tokens, budget {budget} rows, h = {budget // 4}")

@@ -11,17 +11,24 @@ from nanokv.model import probs_of, scores_of
 from nanokv.scores import past_of, window_probs
 
 
+def check(chunk, norm, group, chunk_of):
+    if chunk < 1 or chunk_of not in ("joint", "mean"):
+        raise UserError(f"chunk is at least 1, chunk_of is joint or mean; not {chunk}, {chunk_of!r}")
+    if norm not in ("l2", "l1") or group not in ("mean", "max", "sum"):
+        raise UserError(f"norm is l2 or l1, group is mean, max or sum; not {norm!r}, {group!r}")
+
+
 class Effects:
     """Deletion effects of one layer's deletable chunks, E [h C], under different queries.
 
-    `slots` [h p] are the deletable slots of each head in position order; chunks are cut from the left.
+    `slots` [h p] are the deletable slots of each head in position order; chunks are cut from the left. A chunk is
+    deleted as one ("joint"), or gets the "mean" of its rows' own effects.
     """
 
-    def __init__(self, weights, cfg, kv, seen, layer, chunk, norm="l2", group="mean"):
-        if norm not in ("l2", "l1") or group not in ("mean", "max", "sum"):
-            raise UserError(f"norm is l2 or l1, group is mean, max or sum; not {norm!r}, {group!r}")
+    def __init__(self, weights, cfg, kv, seen, layer, chunk, norm="l2", group="mean", chunk_of="joint"):
+        check(chunk, norm, group, chunk_of)
         self.cfg, self.kv, self.seen, self.layer = cfg, kv, seen, layer
-        self.chunk, self.norm, self.group = chunk, norm, group
+        self.chunk, self.norm, self.group, self.chunk_of = chunk, norm, group, chunk_of
         k, v, pos = view(kv, layer)
         self.k, self.v = k[0].float(), v[0].float()  # [h s d]
         self.pos = pos.expand(-1, cfg.n_kv_head, -1)
@@ -38,12 +45,18 @@ class Effects:
         a = probs.gather(-1, self.slots[:, None, None].expand(-1, *probs.shape[1:3], -1))
         a = a * self.real[:, None, None]
         v = self.v.gather(1, self.slots[..., None].expand(-1, -1, self.v.shape[-1]))
+        size = self.chunk if self.chunk_of == "joint" else 1
         if self.norm == "l2" and self.group != "sum":
-            e = deletion_effect(a, v, o, self.G, self.chunk)
+            e = deletion_effect(a, v, o, self.G, size)
         else:
-            e = deletion_by_query(a, v, o, self.w_o, self.chunk, self.norm, self.group == "sum")
+            e = deletion_by_query(a, v, o, self.w_o, size, self.norm, self.group == "sum")
         e = e.mean(dim=2)  # [h g C]
-        return e.amax(dim=1) if self.group == "max" else e.mean(dim=1)
+        E = e.amax(dim=1) if self.group == "max" else e.mean(dim=1)
+        return E if self.chunk_of == "joint" else in_chunks(E, self.chunk).sum(dim=-1) / self.rows_of_chunks()
+
+    def rows_of_chunks(self):
+        """Deletable rows of each chunk, at least 1 to divide by: [h C]."""
+        return in_chunks(self.real.float(), self.chunk).sum(dim=-1).clamp(min=1)
 
     def of_window(self):
         """E_W: the newest prompt queries, over the keys that each may see."""
@@ -67,12 +80,8 @@ class Effects:
     def chunk_means(self):
         """Mean key and mean value of each deletable chunk: two [h C d]."""
         index = self.slots[..., None].expand(-1, -1, self.k.shape[-1])
-        return [in_chunks(x.gather(1, index).mT, self.chunk).mean(dim=-1).mT for x in (self.k, self.v)]
-
-    def n_free_chunks(self) -> int:
-        """Chunks that an even budget has room for."""
-        n_must = int((~self.free).sum(dim=-1).min())
-        return -(-max(0, self.seen.budget - n_must) // self.chunk)
+        real, n = self.real[..., None], self.rows_of_chunks()[..., None]
+        return [in_chunks((x.gather(1, index) * real).mT, self.chunk).sum(dim=-1).mT / n for x in (self.k, self.v)]
 
     def to_slots(self, S):
         """A chunk's score for each of its rows; rows that may not go get 0, protection keeps them: [b h s]."""

@@ -108,11 +108,10 @@ def refresh(weights, cfg: Config, kv: KVBuffer, plan: Plan, seen: Seen, room: in
         protected(plan.protection, pos, kv.n_seen, plan.budget).expand(s.shape) for pos, s in zip(positions, scores)
     ]
     held = [(pos >= 0).expand(s.shape) for pos, s in zip(positions, scores)]
-    counts = plan.allocate(scores, plan.budget, must, held)
+    on_top = int(must[0].sum(dim=-1).max()) if plan.budget_excludes_protected else 0
+    counts = plan.allocate(scores, plan.budget + on_top, must, held)
     if plan.finish:
         scores = plan.finish(weights, cfg, kv, seen, scores, counts, must)
-    if plan.budget_excludes_protected:
-        counts = [count + m.sum(dim=-1) for count, m in zip(counts, must)]
     keep = [select(s, pos, m, count) for s, pos, m, count in zip(scores, positions, must, counts)]  # line 5
     done = Refresh(kv.n_seen, shared, positions, scores, keep)
     if plan.adjust:

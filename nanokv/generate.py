@@ -110,7 +110,8 @@ def maybe_refresh(weights, cfg, plan: Plan, run: Run, max_new_tokens: int):
     if plan.score is None:
         return
     with stopwatch(run, "score"):
-        done = refresh(weights, cfg, run.kv, plan, run.seen, room=plan.every or max_new_tokens)
+        room = plan.every + plan.branch_rows if plan.every else max_new_tokens
+        done = refresh(weights, cfg, run.kv, plan, run.seen, room)
     if done:
         run.refreshes.append(done)
 

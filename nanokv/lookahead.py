@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from nanokv import UserError
-from nanokv.buffer import KVBuffer, mark, rewind
+from nanokv.buffer import mark, rewind
 from nanokv.hooks import Record, chain
 from nanokv.masks import causal
 from nanokv.model import unembed
@@ -39,20 +39,22 @@ class Lookahead:
     v: list
 
 
-def lookahead(weights, cfg, kv: KVBuffer, logits, n_trajectories, n_steps, draw, stop_ids=(), given=None, hooks=None):
-    """Continue the prompt n_trajectories times by up to n_steps tokens from the cache as it is.
+def lookahead(weights, cfg, kv, logits, m, n_steps, draw, stop_ids=(), given=None, hooks=None, temperature=1.0):
+    """Continue the prompt m times by up to n_steps tokens from the cache as it is.
 
-    `logits` [v] are the prompt's last ones. `draw(probs [m v]) -> ids [m]` picks; `given` [m][t] replays tokens
-    instead. A token in `stop_ids` ends its branch and is its last. `hooks` act as in the causal pass.
+    `logits` [v] are the prompt's last ones. `draw(q [m v]) -> ids [m]` picks from q = softmax(logits / temperature);
+    `given` [m][t] replays tokens instead. A token in `stop_ids` ends its branch and is its last.
+    `hooks` act as in the causal pass. UserError for a token that is none.
     """
+    check(m, n_steps, given, len(logits), temperature)
     before = mark(kv)
-    m = len(given) if given else n_trajectories
+    m = len(given) if given else m
     look = Lookahead(
         *([[] for _ in range(m)] for _ in range(3)),
         *([[[] for _ in range(m)] for _ in range(cfg.n_layer)] for _ in range(3)),
     )
     alive, branch_of_row = list(range(m)), []
-    logp = logits.float().log_softmax(dim=-1).expand(m, -1)  # [m v]
+    logp = log_q(logits, temperature).expand(m, -1)  # [m v]
     step = 0
     while alive:
         tokens = torch.tensor([given[i][step] for i in alive], device=logp.device) if given else draw(logp.exp())
@@ -60,26 +62,42 @@ def lookahead(weights, cfg, kv: KVBuffer, logits, n_trajectories, n_steps, draw,
         branch_of_row += alive
         record = Record("q", "k", "v")
         pos = torch.full((len(alive),), kv.n_seen + step, device=logp.device)
-        mask = branches(torch.tensor(alive), torch.tensor(branch_of_row))
+        mask = branches(torch.tensor(alive), torch.tensor(branch_of_row), kv.n_seen)
         x = causal_pass(weights, cfg, kv, tokens[None], mask, chain(record.hooks, hooks), pos)
         note_rows(look, alive, record)
         step += 1
         lasts = [i for i in alive if step < (len(given[i]) if given else n_steps) and look.ids[i][-1] not in stop_ids]
         row = [alive.index(i) for i in lasts]
-        logp = unembed(weights, x[:, row])[0, :, : len(logits)].log_softmax(dim=-1)
+        logp = log_q(unembed(weights, x[:, row])[0, :, : len(logits)], temperature)
         alive = lasts
     rewind(kv, before)
     return look
 
 
-def branches(branch_of_query, branch_of_row):
-    """Causal, and of the newest rows, which belong to the branches `branch_of_row`, only those of the query's own."""
+def check(m, n_steps, given, n_ids: int, temperature):
+    if not given and (m < 1 or n_steps < 1):
+        raise UserError(f"M={m} and T={n_steps}: a lookahead needs at least one token of one trajectory")
+    if not temperature > 0:
+        raise UserError(f"a lookahead's temperature is above 0, not {temperature}")
+    wrong = [i for trajectory in given or () for i in trajectory if not 0 <= i < n_ids]
+    if wrong:
+        raise UserError(f"the lookahead to replay has token {wrong[0]}; there are {n_ids}")
+
+
+def log_q(logits, temperature: float):
+    """Log-probabilities of what is drawn from, and so of what is scored: logits [... v] -> float32."""
+    return (logits.float() / temperature).log_softmax(dim=-1)
+
+
+def branches(branch_of_query, branch_of_row, n_seen: int):
+    """Causal, and of the rows from n_seen on, which belong to the branches `branch_of_row`, only the query's own."""
 
     def mask(q_pos, k_pos):
-        prompt = torch.full((k_pos.shape[-1] - len(branch_of_row),), -1)
-        branch_of_slot = torch.cat((prompt, branch_of_row)).to(k_pos.device)
-        own = (branch_of_slot == -1) | (branch_of_slot == branch_of_query.to(k_pos.device)[:, None])  # [t s]
-        return causal(q_pos, k_pos) & own
+        tried = k_pos >= n_seen
+        which = (tried.cumsum(dim=-1) - 1).clamp(min=0)  # the first, second ... row tried, wherever a head has it
+        branch = branch_of_row.to(k_pos.device)[which]  # [b h s]
+        own = branch[:, :, None] == branch_of_query.to(k_pos.device)[:, None]
+        return causal(q_pos, k_pos) & (own | ~tried[:, :, None])
 
     return mask
 
@@ -104,12 +122,11 @@ def note_rows(look: Lookahead, alive: list, record: Record):
                 kept[i] = new if isinstance(kept[i], list) else torch.cat((kept[i], new), dim=axis)
 
 
-def ancestral(rng: torch.Generator, temperature: float = 1.0):
-    """Draw from q itself (temperature 1: the score's mean is zero only then); rng is the lookahead's own."""
+def ancestral(rng: torch.Generator):
+    """Draw from q itself; rng is the lookahead's own."""
 
     def draw(probs):
-        tempered = probs if temperature == 1 else probs.pow(1 / temperature)
-        return torch.multinomial(tempered, 1, generator=rng)[:, 0]
+        return torch.multinomial(probs, 1, generator=rng)[:, 0]
 
     return draw
 

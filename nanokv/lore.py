@@ -2,7 +2,26 @@
 
 Algorithm 1: look ahead (Eq. 1), weigh the trajectories (Eqs. 2-4, 10), score each chunk by how far its deletion would
 move the attention output under the window's and the trajectories' queries (Eqs. 5-7), keep the best (Eq. 8, evict.py).
-What the paper leaves open is an argument; its default is the plainest reading.
+What the paper leaves open is an argument; its default is the plainest reading:
+
+    window     newest prompt tokens whose queries make E_W
+    M, T       trajectories, tokens each
+    chunk      adjacent tokens deleted together; chunk_of: "joint", or "mean" of the tokens' own effects
+    lambda_L   weight of the lookahead; 0 runs none
+    beta, gamma, lambda_D   reliability R = β c̄ - γ H̄ - λ_D D̂ (Eq. 4)
+    psi        "sum": divided by the sum over a head's deletable chunks; "maxpool": the same after a max over 7
+               neighbours; "rank"; "identity"
+    norm       "l2" or "l1" of W_O Δo; group: a group's query heads by "mean", "max" or "sum" (before the norm)
+    omega      "reliability" or "uniform"
+    queries    "sampled" at `temperature`, or "greedy" (M = 1: what the full cache will really ask)
+    past_eos   go on behind an end-of-text token
+    lookahead  a JSON file with `trajectories` to replay
+
+The page names its plug-ins without formulas; these are our readings, off by default:
+
+    alpha      robust aggregation: the share of trajectories trimmed at either end of each chunk's sorted ψ(E_m)
+    kappa      adaptive budgets: the share of a layer's rows that goes to heads by score, not evenly (options.py)
+    tau, lambda_k, lambda_v   diversity: see `diverse`
 """
 
 import torch
@@ -12,7 +31,7 @@ from nanokv.effects import Effects
 from nanokv.lookahead import Lookahead, ancestral, lookahead, most_likely, read_trajectories
 from nanokv.reliability import reliability
 from nanokv.scores import window_probs
-from nanokv.window_scores import andpro_of
+from nanokv.window_scores import andpro_of, pooled
 
 
 def lore(
@@ -32,6 +51,7 @@ def lore(
     psi="sum",
     norm="l2",
     group="mean",
+    chunk_of="joint",
     omega="reliability",
     queries="sampled",
     temperature=1.0,
@@ -44,37 +64,27 @@ def lore(
     seed=0,
     lookahead=None,
 ):
-    """S_i = ψ(E_W) + λ_L Σ_m ω_m ψ(E_m) for every slot: a [b h s] per layer (Eq. 7).
-
-    window     newest prompt tokens whose queries make E_W
-    M, T       trajectories, tokens each; chunk: adjacent tokens deleted together
-    beta, gamma, lambda_D   reliability R = β c̄ - γ H̄ - λ_D D̂ (Eq. 4)
-    psi        "sum": divided by the sum over a head's deletable chunks; "identity"; "rank"
-    norm       "l2" or "l1" of W_O Δo; group: a group's query heads by "mean", "max" or "sum" (before the norm)
-    omega      "reliability" or "uniform"
-    queries    "sampled", or "greedy" (M = 1: what the full cache will really ask)
-    past_eos   go on behind an end-of-text token
-    lookahead  a JSON file with `trajectories` to replay
-
-    The page names its plug-ins without formulas; these are our readings, off by default:
-    alpha      robust aggregation: the share of trajectories trimmed at either end of each chunk's sorted ψ(E_m)
-    kappa      adaptive budgets: the share of a layer's rows that goes to heads by score, not evenly (options.py)
-    tau, lambda_k, lambda_v   diversity: see `diverse`
-    """
+    """S_i = ψ(E_W) + λ_L Σ_m ω_m ψ(E_m) for every slot: a [b h s] per layer (Eq. 7). Options: see above."""
+    look, w = None, None
     if lambda_L:
         look = look_ahead(weights, cfg, kv, seen, M, T, queries, temperature, past_eos, seed, lookahead)
-        weights_m = reliability(look, beta, gamma, lambda_D, omega, seen.report)
+        w = reliability(look, beta, gamma, lambda_D, omega, seen.report)
     scores = []
     for layer in range(cfg.n_layer):
-        effects = Effects(weights, cfg, kv, seen, layer, chunk, norm, group)
-        S = scaled(effects.of_window(), psi)
-        if lambda_L:
-            E = torch.stack([scaled(effects.of_branch(look, m), psi) for m in range(len(look.ids))])  # [m h C]
-            S = S + lambda_L * mixture(E, weights_m, alpha)
-        if tau:
-            S = diverse(S, *effects.chunk_means(), effects.n_free_chunks(), tau, lambda_k, lambda_v)
-        scores.append(effects.to_slots(S))
+        effects = Effects(weights, cfg, kv, seen, layer, chunk, norm, group, chunk_of)
+        scores.append(score_of(effects, look, w, psi, lambda_L, alpha, seen.budget, tau, lambda_k, lambda_v))
     return scores
+
+
+def score_of(effects: Effects, look: Lookahead | None, w, psi, lambda_L, alpha, budget, tau, lambda_k, lambda_v):
+    """Eq. 7 for the rows of one layer: [b h s]."""
+    S = scaled(effects.of_window(), psi)
+    if look:
+        E = torch.stack([scaled(effects.of_branch(look, m), psi) for m in range(len(look.ids))])  # [m h C]
+        S = S + lambda_L * mixture(E, w, alpha)
+    if tau:
+        S = diverse(S, *effects.chunk_means(), -(-budget // effects.chunk), tau, lambda_k, lambda_v)
+    return effects.to_slots(S)
 
 
 def andpro_lookahead(weights, cfg, kv, seen, *, window=32, M=4, T=8, chunk=4, kernel=7, seed=0, lookahead=None):
@@ -95,30 +105,32 @@ def look_ahead(weights, cfg, kv, seen, M, T, queries, temperature, past_eos, see
     if queries not in ("sampled", "greedy"):
         raise UserError(f"queries is sampled or greedy, not {queries!r}")
     rng = torch.Generator(seen.logits.device).manual_seed(seed)
-    draw = ancestral(rng, temperature) if queries == "sampled" else most_likely
+    draw = ancestral(rng) if queries == "sampled" else most_likely
     stop_ids = () if past_eos else seen.stop_ids
-    look = lookahead(weights, cfg, kv, seen.logits, 1 if queries == "greedy" else M, T, draw, stop_ids, given)
+    n = 1 if queries == "greedy" else M
+    look = lookahead(weights, cfg, kv, seen.logits, n, T, draw, stop_ids, given, temperature=temperature)
     seen.report["lookahead"] = {"trajectories": look.ids, "logp": look.logp, "entropy": look.entropy}
     return look
 
 
 def scaled(E, psi: str):
     """ψ over the deletable chunks of one layer and head: E [h C] -> [h C]."""
-    if psi == "sum":
-        return E / E.sum(dim=-1, keepdim=True)
+    if psi in ("sum", "maxpool"):
+        E = pooled(E, 7, "max") if psi == "maxpool" else E
+        return E / E.sum(dim=-1, keepdim=True).clamp(min=1e-30)
     if psi == "rank":
-        return E.argsort(dim=-1).argsort(dim=-1) / E.shape[-1]
+        return E.argsort(dim=-1, stable=True).argsort(dim=-1) / E.shape[-1]
     if psi == "identity":
         return E
-    raise UserError(f"psi is sum, identity or rank, not {psi!r}")
+    raise UserError(f"psi is sum, maxpool, rank or identity, not {psi!r}")
 
 
 def mixture(E, w, alpha: float):
     """Σ_m ω_m E_m, with the share `alpha` of the m trimmed at either end of each chunk: E [m h C], w [m] -> [h C]."""
     order = E.argsort(dim=0)
     n_trim = int(alpha * len(w))
-    if 2 * n_trim >= len(w):
-        raise UserError(f"alpha={alpha} trims all {len(w)} trajectories")
+    if not 0 <= 2 * n_trim < len(w):
+        raise UserError(f"alpha={alpha} of {len(w)} trajectories trimmed at either end leaves none")
     kept = order[n_trim : len(w) - n_trim]
     w_kept = w.to(E.device)[kept]
     return (E.gather(0, kept) * w_kept).sum(dim=0) / w_kept.sum(dim=0)
@@ -137,9 +149,8 @@ def diverse(S, k, v, n_pick: int, tau: float, lambda_k: float, lambda_v: float):
     heads = torch.arange(len(S), device=S.device)
     for i in range(min(n_pick, S.shape[-1])):
         discount = 1 - tau * (lambda_k * near_k + lambda_v * near_v).clamp(min=0)
-        pick = (
-            S.shape[-1] - 1 - (S * discount).masked_fill(chosen, -torch.inf).flip(-1).argmax(dim=-1)
-        )  # newest of ties
+        gain = (S * discount).masked_fill(chosen, -torch.inf)
+        pick = S.shape[-1] - 1 - gain.flip(-1).argmax(dim=-1)  # the newest of ties
         chosen[heads, pick] = True
         out[heads, pick] = 1.0 + n_pick - i
         near_k = torch.maximum(near_k, torch.einsum("hCd,hd->hC", k, k[heads, pick]))

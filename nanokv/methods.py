@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from nanokv import UserError, key_scores, scores, window_scores
+from nanokv import UserError, key_scores, released, scores, window_scores
 from nanokv.laq import laq, watch_first_window
 from nanokv.lore import andpro_lookahead, lore
 from nanokv.scores import watch_last_queries
@@ -89,7 +89,7 @@ METHODS = [
         "h2o_released",
         CC_RELEASED,
         "its proxy for H2O: newest keys as queries, no mask",
-        score=scores.h2o_released,
+        score=released.h2o_released,
         protect="system,recent:50%",
         score_when_idle=True,
     ),
@@ -97,7 +97,7 @@ METHODS = [
         "importance_released",
         CC_RELEASED,
         "its proxy for TOVA: newest key times every key, last layer",
-        score=scores.importance_released,
+        score=released.importance_released,
     ),
     Method(
         "causal_surprise",

@@ -34,8 +34,8 @@ def settle(method: Method, settings: dict, allocate: str | None = None) -> dict:
     options = options_of(method, allocate)
     for key, text in settings.items():
         if key not in options:
-            there = ", ".join(options) or "none"
-            raise UserError(f"method {method.name} has no option {key!r}; there are: {there}, partial")
+            there = ", ".join([*options, "partial"])
+            raise UserError(f"method {method.name} has no option {key!r}; there are: {there}")
         options[key] = parse_value(key, text, options[key])
     return options
 
@@ -153,9 +153,12 @@ def budget_rule(method: Method, allocate: str | None, options: dict):
 
 def branch_rows(options: dict) -> int:
     """Rows that a method's lookahead appends for a moment."""
+    if options.get("lambda_L") == 0:
+        return 0
     if options.get("lookahead"):
         return sum(len(trajectory) for trajectory in read_trajectories(options["lookahead"]))
-    return options.get("n_pseudo", 0) or options.get("M", 0) * options.get("T", 0)
+    n_branches = 1 if options.get("queries") == "greedy" else options.get("M", 0)
+    return options.get("n_pseudo", 0) or n_branches * options.get("T", 0)
 
 
 def bind(f, options: dict):

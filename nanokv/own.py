@@ -63,7 +63,6 @@ def own_method(path: str, base: Method | None) -> Method:
     """A method around a user's score FILE.py:FN: `base`'s schedule and protection, the newest 32 queries recorded."""
     score = read_function(path)
     watch = partial(watch_last_queries, window=32)
-    plain = Method(path, "yours", "what your function says", protect="")
-    return replace(
-        base or plain, name=path, score=score, watch=watch, observe=None, finish=None, adjust=None, options={}
-    )
+    base = base or Method(path, "yours", "what your function says", protect="")
+    own = {"level": "head", "score": score, "watch": watch, "observe": None, "finish": None, "adjust": None}
+    return replace(base, name=path, **own, options={})

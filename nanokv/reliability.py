@@ -2,6 +2,7 @@
 
 import torch
 
+from nanokv import UserError
 from nanokv.lookahead import Lookahead
 
 
@@ -10,6 +11,8 @@ def reliability(look: Lookahead, beta, gamma, lambda_D, omega, report: dict):
 
     c_u = log q(y_u) + H(q) is centred: its mean over y ~ q is zero.
     """
+    if omega not in ("reliability", "uniform"):
+        raise UserError(f"omega is reliability or uniform, not {omega!r}")
     c_bar = torch.tensor([sum(lq + h for lq, h in zip(*two)) / len(two[0]) for two in zip(look.logp, look.entropy)])
     H_bar = torch.tensor([sum(h) / len(h) for h in look.entropy])
     D = disagreement(look)

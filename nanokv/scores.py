@@ -7,6 +7,7 @@ Higher = keep. What a score needs recorded during the causal passes stands right
 
 import torch
 
+from nanokv import UserError
 from nanokv.buffer import add_to_notes, held_ids, note, notes, view
 from nanokv.hooks import Record
 from nanokv.masks import causal, sliding_window
@@ -24,7 +25,8 @@ def streaming_llm(weights, cfg, kv, seen, *, positions="original"):
 
     `positions`: "original", or "cache": as the paper, a row's position is its place in the cache (see `renumber`).
     """
-    assert positions in ("original", "cache"), f"positions is original or cache, not {positions!r}"
+    if positions not in ("original", "cache"):
+        raise UserError(f"positions is original or cache, not {positions!r}")
     return recency(weights, cfg, kv, seen)
 
 
@@ -64,7 +66,8 @@ def h2o(weights, cfg, kv, seen, *, reduce="mean"):
 
 def over_group(x, reduce: str):
     """The query heads of one kv head become one: [b h g ...] -> [b h ...] by mean or max."""
-    assert reduce in ("mean", "max"), f"reduce is mean or max, not {reduce!r}"
+    if reduce not in ("mean", "max"):
+        raise UserError(f"reduce is mean or max, not {reduce!r}")
     return x.mean(dim=2) if reduce == "mean" else x.amax(dim=2)
 
 
@@ -96,44 +99,6 @@ def past_of(cfg, layer: int):
 def tova(weights, cfg, kv, seen):
     """TOVA (arXiv 2401.06104): the newest query's attention, mean over all query heads, per layer. [b 1 s] a layer."""
     return [window_probs(cfg, kv, seen, layer)[:, :, :, -1].mean(dim=(1, 2))[:, None] for layer in range(cfg.n_layer)]
-
-
-def body(kv, seen):
-    """Slots behind the leading protected rows: what the released code calls the cache."""
-    return int((view(kv, 0)[2][0, 0] < seen.protection.leading).sum())
-
-
-def h2o_released(weights, cfg, kv, seen):
-    """What the counter-causal paper's tables call H2O, as its released code computes it; not H2O. [b 1 s]
-
-    The newest J_b/2 cached *keys* stand in for queries, without a causal mask; the sums are added up over refreshes,
-    and averaged over heads and layers.
-    """
-    lead = body(kv, seen)
-    n_rows = view(kv, 0)[2].shape[-1] - lead
-    r = min((seen.budget - seen.protection.leading) // 2, n_rows)
-    received = torch.zeros(n_rows)
-    for layer in range(cfg.n_layer):
-        k = view(kv, layer)[0][0, :, lead:].float()  # [h s d]
-        a = (k[:, n_rows - r :] @ k.mT * cfg.d_head**-0.5).softmax(dim=-1)  # [h r s]
-        received = received.to(a.device) + a.sum(dim=1).mean(dim=0) / cfg.n_layer
-    so_far = notes(kv, 0, "F")
-    n_new = lead + n_rows - (0 if so_far is None else so_far.shape[-1])
-    note(kv, 0, "F", received.new_zeros(1, 1, n_new))
-    notes(kv, 0, "F")[:, :, lead:] += received
-    return notes(kv, 0, "F").clone()
-
-
-def importance_released(weights, cfg, kv, seen):
-    """What the counter-causal paper's tables call Importance, as its released code computes it; not TOVA. [b 1 s]
-
-    The last layer's newest cached key against every key, keys divided by their largest absolute value, no softmax.
-    """
-    lead = body(kv, seen)
-    k = view(kv, cfg.n_layer - 1)[0][0].float()  # [h s d]
-    k = k / k[:, lead:].abs().max()
-    score = torch.einsum("hd,hsd->hs", k[:, -1], k)
-    return score.mean(dim=0)[None, None]
 
 
 def watch_luck(weights, cfg, kv, seen, *, seed=0):
@@ -188,7 +153,8 @@ def mean_over_span(score, pos, span: int):
 
     Rows with an infinite score neither give nor take. An even span reaches one position further ahead.
     """
-    assert span >= 1, f"span must be at least 1, not {span}"
+    if span < 1:
+        raise UserError(f"span must be at least 1, not {span}")
     finite = score.isfinite()
     total = torch.where(finite, score, 0).double().cumsum(dim=-1)
     count = finite.cumsum(dim=-1)

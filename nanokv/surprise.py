@@ -66,21 +66,29 @@ def surprise(
     ahead = mask or nearest_future(min_gap, window)
     layers = range(cfg.n_layer - (last or cfg.n_layer), cfg.n_layer)
     pos = view(kv, 0)[2][0, 0]  # [s]
-    released = seen.released_loop if ids is None else ids == "released"
-    x_ids = paired_ids(kv, pos, seen.n_prompt) if released else held_ids(kv, 0)[0, 0]
-    token_read = x_ids if read == "self" else x_ids.roll(1)  # row i scores x_i, or the token held before it
+    x_ids = paired_ids(kv, pos, seen.n_prompt) if is_released(seen, ids) else held_ids(kv, 0)[0, 0]
+    targets = x_ids if read == "self" else x_ids.roll(1)  # row i scores x_i, or the token held before it
+    s = second_pass(weights, cfg, kv, pos, x_ids, targets, start, ahead, layers, mlp, value)
+    if read == "next":
+        s = torch.cat((s[1:], s.new_full((1,), torch.inf)))
+    return mean_over_span(s[None, None], pos[None, None], span) if span > 1 else s[None, None]
+
+
+def second_pass(weights, cfg, kv, pos, x_ids, targets, start, ahead, layers, mlp, value):
+    """-logit (or -log p) of targets [s] at the held rows pos [s]: float32 [s], +inf where no layer sees any row."""
     windows = [cfg.windows[layer] for layer in layers]
     reach = ahead if None in windows else both(ahead, within(max(windows)))  # what any layer that runs may see
     score, sees = [], []
     for rows in torch.arange(len(pos), device=pos.device).split(ROWS if value == "logit" else LOGPROB_ROWS):
         x = first_input(weights, kv, layers[0], start, x_ids, rows)  # [1 r e]
         x = counter_causal_pass(weights, cfg, kv, x, pos[rows], ahead, layers, mlp)
-        score.append(read_out(weights, x, token_read[rows], value))
+        score.append(read_out(weights, x, targets[rows], value))
         sees.append(reach(pos[None, rows], pos[None, None])[0, 0].any(dim=-1))
-    s = -torch.cat(score).masked_fill(~torch.cat(sees), -torch.inf)  # nothing ahead: maximum surprise
-    if read == "next":
-        s = torch.cat((s[1:], s.new_full((1,), torch.inf)))
-    return mean_over_span(s[None, None], pos[None, None], span) if span > 1 else s[None, None]
+    return -torch.cat(score).masked_fill(~torch.cat(sees), -torch.inf)  # nothing ahead: maximum surprise
+
+
+def is_released(seen, ids) -> bool:
+    return seen.released_loop if ids is None else ids == "released"
 
 
 def paired_ids(kv, pos, n_prompt: int):

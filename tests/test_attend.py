@@ -53,6 +53,14 @@ def test_cutting_queries_into_blocks_changes_nothing(monkeypatch, t):
     torch.testing.assert_close(attend_in_blocks(q, k, v, visible), attend_explicitly(q, k, v, visible))
 
 
+def test_ragged_masks_and_empty_rows_survive_the_cutting_too(monkeypatch):
+    monkeypatch.setattr(model, "BLOCK", 3)
+    q, k, v = tensors(t=11)
+    visible = ragged_mask(t=11)
+    visible[0, :, 3:6] = False  # one whole block sees nothing
+    torch.testing.assert_close(attend_in_blocks(q, k, v, visible), attend_explicitly(q, k, v, visible))
+
+
 def test_more_queries_than_one_real_block_agree_too():
     t = model.BLOCK + 44
     q, k, v = tensors(t=t, s=t, d=4)

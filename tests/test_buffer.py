@@ -6,7 +6,6 @@ import torch
 from nanokv.buffer import (
     add_to_notes,
     append,
-    compact,
     held_ids,
     mark,
     n_kept,
@@ -19,6 +18,7 @@ from nanokv.buffer import (
     see,
     view,
 )
+from nanokv.compact import compact
 from nanokv.load import tiny_config
 
 CFG = tiny_config(n_layer=2, n_kv_head=2)

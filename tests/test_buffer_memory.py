@@ -10,13 +10,13 @@ from nanokv.buffer import (
     append,
     bytes_held,
     bytes_of_notes,
-    compact,
     n_kept,
     new_buffer,
     note,
     rows_held,
     view,
 )
+from nanokv.compact import compact
 from nanokv.load import tiny_config
 
 

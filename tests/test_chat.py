@@ -1,4 +1,4 @@
-"""Prompts become the right ids: one BOS or none, the checkpoint's template, control tokens only where the template is."""
+"""Prompts become the right ids: one BOS or none, the template around the text, control text in it as characters."""
 
 import pytest
 from tiny_chat import END, START, byte_level, sentencepiece, sp, write_chat

@@ -1,4 +1,4 @@
-"""What each family's layers are loaded with, and in which numbers: head width, biases, norms, dtype, vision wrappers."""
+"""What each family's layers are loaded with, and in which numbers: head width, biases, norms, dtype, wrappers."""
 
 import math
 from dataclasses import replace
@@ -115,16 +115,23 @@ def test_rms_norm_eps_is_read_and_is_1e_6_when_absent():
     assert parse_config(config(rms_norm_eps="absent")).norm_eps == 1e-6
 
 
-WRAPPERS = {"old": lambda name: "language_model." + name, "new": lambda name: name.replace("model.", "model.language_model.")}
-VISION = {"old": "vision_tower.patch_conv.weight", "new": "model.multi_modal_projector.linear_1.weight"}
+WRAPPERS = {
+    "old": lambda name: "language_model." + name,
+    "new": lambda name: name.replace("model.", "model.language_model."),
+}
+VISION = {
+    "old": ("vision_tower.norm.weight", "multi_modal_projector.linear_1.weight"),
+    "new": ("model.vision_tower.norm.weight", "model.multi_modal_projector.linear_1.weight"),
+}
 
 
 @pytest.mark.parametrize("spelling", WRAPPERS)
 def test_a_mistral3_wrapper_gives_its_text_model_and_one_warning_about_vision(tmp_path, recwarn, spelling):
     text = config("mistral_full", head_dim=12, torch_dtype="absent")
-    outer = {"model_type": "mistral3", "torch_dtype": "bfloat16", "text_config": text, "vision_config": {"hidden_size": 7}}
+    outer = {"model_type": "mistral3", "torch_dtype": "bfloat16", "text_config": text, "vision_config": {"depth": 7}}
     stored = {WRAPPERS[spelling](name): x for name, x in tensors().items()}
-    folder = write(tmp_path, outer, stored | {VISION[spelling]: torch.ones(3), "vision_tower.norm.weight": torch.ones(2)})
+    stored |= {name: torch.ones(3) for name in VISION[spelling]}
+    folder = write(tmp_path, outer, stored)
     cfg, weights = read_config(folder), load(folder)
     assert (cfg.family, cfg.d_head, cfg.dtype, cfg.rope.theta) == ("mistral", 12, torch.bfloat16, 1e6)
     assert torch.equal(weights.layers[1].w_v, tensors()["model.layers.1.self_attn.v_proj.weight"])

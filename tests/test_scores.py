@@ -6,6 +6,7 @@ import pytest
 import torch
 from naive import Reader, logits_of
 
+from nanokv import UserError
 from nanokv.buffer import new_buffer, note, notes, view
 from nanokv.compact import compact
 from nanokv.evict import Protection, Seen
@@ -14,10 +15,9 @@ from nanokv.load import random_weights, tiny_config
 from nanokv.methods import find
 from nanokv.options import build
 from nanokv.passes import causal_pass
+from nanokv.released import h2o_released, importance_released
 from nanokv.scores import (
     causal_surprise,
-    h2o_released,
-    importance_released,
     mean_over_span,
     observe_causal_surprise,
     random,
@@ -43,6 +43,14 @@ def drop(kv, gone):
     keep = torch.tensor([[[p not in gone for p in view(kv, 0)[2][0, 0].tolist()]]])
     for layer in range(CFG.n_layer):
         compact(kv, layer, keep, room=8)
+
+
+def test_an_option_that_cannot_be_is_refused_by_name():
+    kv = read(IDS[:, :3])
+    with pytest.raises(UserError, match="positions is original or cache, not 'kept'"):
+        streaming_llm(WEIGHTS, CFG, kv, None, positions="kept")
+    with pytest.raises(UserError, match="span must be at least 1, not 0"):
+        mean_over_span(torch.zeros(1, 1, 3), torch.arange(3)[None, None], 0)
 
 
 @pytest.mark.parametrize("score", [recency, streaming_llm])
@@ -159,3 +167,10 @@ def test_a_method_s_note_of_its_own_is_there_for_every_row_or_missing_altogether
     assert notes(kv, 0, "mine") is None
     note(kv, 0, "mine", torch.zeros(1, 1, 4))
     assert notes(kv, 0, "mine").shape == (1, 1, 4)
+
+
+def test_the_mean_over_a_span_is_as_exact_at_the_end_of_a_long_text():
+    """4,000 scores of 10,000 and a bit: running sums in float32 would be off by whole units."""
+    score = torch.tensor([[[10_000.0 + i % 7 for i in range(4000)]]])
+    found = mean_over_span(score, torch.arange(4000)[None, None], 3)[0, 0]
+    assert found[3990].item() == pytest.approx(10_000 + (3989 % 7 + 3990 % 7 + 3991 % 7) / 3, abs=2e-3)

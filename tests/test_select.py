@@ -8,7 +8,7 @@ import torch
 
 from nanokv import UserError
 from nanokv.budgets import uniform
-from nanokv.buffer import append, new_buffer, rows_held, see, view
+from nanokv.buffer import append, n_kept, new_buffer, rows_held, see, view
 from nanokv.evict import Plan, Protection, Seen, protected, refresh, select
 from nanokv.load import random_weights, tiny_config
 
@@ -166,3 +166,12 @@ def test_the_log_of_a_refresh_does_not_keep_evicted_keys_and_values_alive():
     assert [r() for r in old] == [None] * 4
     tensors = [x for x in (*done.positions, *done.scores, *done.keep)]
     assert sum(x.untyped_storage().nbytes() for x in tensors) <= 50 * (8 + 4 + 1)  # no [h s d] tensor among them
+
+
+def test_what_two_refreshes_in_a_row_leave_is_the_product_of_their_shares():
+    kv, shares = held(40), []
+    for budget in (20, 5):
+        done = refresh_with(kv, torch.rand(1, 1, n_kept(kv)), budget)
+        shares.append(done.keep[0].float().mean().item())
+    assert shares == [20 / 40, 5 / 20]
+    assert 1 - n_kept(kv) / kv.n_seen == 1 - shares[0] * shares[1] == 0.875

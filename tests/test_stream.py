@@ -78,6 +78,11 @@ def test_a_control_token_inside_a_character_does_not_split_it(tmp_path):
     assert streamed(chat, [START, 0xC3, END, 0xA9]) == ["", "", "", "é", ""]
 
 
+def test_a_control_token_between_words_takes_no_space_with_it(tmp_path):
+    chat = read_chat(write_chat(tmp_path, sentencepiece(), None))
+    assert streamed(chat, [*sp("a"), 1, 2, *sp("▁b")]) == ["a", "", "", " ", "b", ""]
+
+
 def test_the_space_that_a_sentencepiece_text_begins_with_is_not_shown(tmp_path):
     chat = read_chat(write_chat(tmp_path, sentencepiece(), None))
     assert "".join(streamed(chat, sp("▁a▁b"))) == "a b"

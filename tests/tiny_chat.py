@@ -5,10 +5,14 @@
 """
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 from golden.tiny import write_checkpoint
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
+from nanokv.__main__ import main
 from nanokv.config import parse_config
 from nanokv.load import tensor_table
 
@@ -90,3 +94,15 @@ def write_model(folder, template: str | None = CHATML, eos=None, **config):
     shapes = {name: shape for name, (shape, _) in tensor_table(parse_config(config)).items()}
     write_checkpoint(folder, config, shapes)
     return write_chat(folder, byte_level(), template)
+
+
+def command_line(capsys, model, *words):
+    """(exit code, stdout, stderr) of `generate --model MODEL words`, run in this process."""
+    code = main(["generate", "--model", str(model), *map(str, words)])
+    return code, *capsys.readouterr()
+
+
+def subprocess_line(model, *words, **how):
+    """The same in a process of its own."""
+    command = [sys.executable, "-m", "nanokv", "generate", "--model", str(model), *map(str, words)]
+    return subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False, **how)
