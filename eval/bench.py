@@ -1,8 +1,8 @@
 """Speed and memory beside the peer and beside the machine's limits: `python -m eval.bench [--peer-python PATH]`.
 
 Every line alternates our run with the peer's (transformers 5.2.0, kvpress 0.5.5) in the same minute, same checkpoint,
-dtype, threads, token ids and budget, and reports medians and ratios. The floor of a line is its multiplications at the
-matrix rate, or its bytes at the bandwidth, that this very run measured. Without --peer-python the peer's columns say so.
+dtype, threads, token ids and budget, and reports medians and ratios. The floor of a line is its multiplications at
+the matrix rate, or its bytes at the bandwidth, measured in this same run. Without --peer-python they are empty.
 """
 
 import argparse
@@ -28,7 +28,7 @@ class Peer:
     """eval/bench_peer.py under another python; `seconds` asks it for one run."""
 
     def __init__(self, python: str, folder, threads: int, ids: list):
-        self.file = tempfile.NamedTemporaryFile("w", suffix=".json")
+        self.file = tempfile.NamedTemporaryFile("w", suffix=".json")  # noqa: SIM115, lives as long as the peer
         self.file.write(json.dumps(ids))
         self.file.flush()
         script = str(Path(__file__).parent / "bench_peer.py")

@@ -21,7 +21,7 @@ from nanokv.arguments import (
     seeded,
     write,
 )
-from nanokv.buffer import n_kept
+from nanokv.buffer import rows_held
 from nanokv.chat import Stream, end_of_turn, pieces, read_chat
 from nanokv.config import read_config
 from nanokv.demo import demo
@@ -155,7 +155,8 @@ def finish(args, chat, run, plan, method, options, dtype, text, load_seconds):
     done = trace(run, plan, args.model, method.name, options, dtype, text)
     done["seconds"] = {"load": round(load_seconds, 4), **done["seconds"]}
     if not args.quiet:
-        kept, n_refreshes = n_kept(run.kv), len(run.refreshes)
+        rows, n_refreshes = sorted({n for heads in rows_held(run.kv) for n in heads}), len(run.refreshes)
+        kept = rows[0] if len(rows) == 1 else f"{rows[0]} to {rows[-1]}"  # layers or heads that keep other numbers
         print(f"[{run.kv.n_seen} seen, {kept} kept, {n_refreshes} refreshes, stop: {run.stop}]", file=sys.stderr)
     if plan.score and not run.refreshes and run.kv.peak_rows > plan.budget:
         warnings.warn(f"{run.kv.peak_rows} rows are over the budget of {plan.budget}, and no refresh was due (--every)")

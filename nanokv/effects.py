@@ -3,11 +3,11 @@
 import torch
 
 from nanokv import UserError
+from nanokv.attention import probs_of, scores_of
 from nanokv.buffer import view
 from nanokv.deletion import back_to_slots, deletion_by_query, deletion_effect, gram, in_chunks, output_slices
 from nanokv.evict import protected
 from nanokv.lookahead import Lookahead
-from nanokv.model import probs_of, scores_of
 from nanokv.scores import past_of, window_probs
 
 
@@ -74,7 +74,7 @@ class Effects:
         q_pos = self.kv.n_seen + torch.arange(q.shape[2], device=q.device)[None]
         k_pos = torch.cat((self.pos, q_pos[:, None].expand(-1, self.pos.shape[1], -1)), dim=-1)
         keys, values = torch.cat((self.k, k.float()), dim=1), torch.cat((self.v, v.float()), dim=1)
-        probs = probs_of(scores_of(q[None], keys[None]), past_of(self.cfg, self.layer)(q_pos, k_pos))[0]
+        probs = probs_of(scores_of(q[None], keys[None]), past_of(self.cfg, self.layer, self.seen)(q_pos, k_pos))[0]
         return probs, torch.einsum("hgts,hsd->hgtd", probs, values)
 
     def chunk_means(self):

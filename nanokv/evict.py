@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 import torch
 
 from nanokv import UserError
-from nanokv.budgets import uniform
+from nanokv.budgets import ada, pyramid, uniform
 from nanokv.buffer import KVBuffer, n_kept, view
 from nanokv.compact import compact
 from nanokv.config import Config
+from nanokv.masks import causal
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class Seen:
     released_loop: bool = False
     stop_ids: frozenset = frozenset()
     rng: torch.Generator | None = None
+    mask: Callable = causal  # of the run's causal pass
     logits: torch.Tensor | None = None  # [v], of the newest token
     record: dict = field(default_factory=dict)
     report: dict = field(default_factory=dict)
@@ -103,6 +105,8 @@ def refresh(weights, cfg: Config, kv: KVBuffer, plan: Plan, seen: Seen, room: in
     if not over:
         return None
     scores, shared = per_layer(scores, cfg, kv)
+    if shared and getattr(plan.allocate, "func", plan.allocate) in (ada, pyramid):
+        raise UserError("this score is one for all layers and heads: a budget rule has nothing to divide (--allocate)")
     positions = [view(kv, layer)[2] for layer in range(len(scores))]
     must = [
         protected(plan.protection, pos, kv.n_seen, plan.budget).expand(s.shape) for pos, s in zip(positions, scores)
@@ -113,6 +117,8 @@ def refresh(weights, cfg: Config, kv: KVBuffer, plan: Plan, seen: Seen, room: in
     if plan.finish:
         scores = plan.finish(weights, cfg, kv, seen, scores, counts, must)
     keep = [select(s, pos, m, count) for s, pos, m, count in zip(scores, positions, must, counts)]  # line 5
+    if all(k.equal(in_use) for k, in_use in zip(keep, held)):
+        return None
     done = Refresh(kv.n_seen, shared, positions, scores, keep)
     if plan.adjust:
         plan.adjust(weights, cfg, kv, keep[0])

@@ -55,7 +55,7 @@ def generate(
     plan = plan or Plan()
     check(cfg, ids, plan, max_new_tokens)
     kv = new_buffer(cfg, rows_needed(len(ids), plan, max_new_tokens), weights.embed.dtype, weights.embed.device)
-    seen = Seen(plan.budget or 0, plan.protection, len(ids), plan.released_loop, frozenset(stop_ids), rng)
+    seen = Seen(plan.budget or 0, plan.protection, len(ids), plan.released_loop, frozenset(stop_ids), rng, mask)
     run = Run(kv, list(ids), seen)
     hooks = chain(hooks, plan.watch(weights, cfg, kv, run.seen) if plan.watch else None)
 

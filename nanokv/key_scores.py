@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 
+from nanokv import UserError
 from nanokv.buffer import view
 from nanokv.rope import angles, rotate
 
@@ -65,6 +66,10 @@ def expected_attention(weights, cfg, kv, seen, *, n_future=512, n_sink=4, epsilo
 def future_queries(weights, cfg, kv, seen, layer: int, n_future: int):
     """Mean [h g d] and covariance [h g d d] of the prompt's queries, under the mean rotation of what comes next."""
     count, first, second = seen.record["moments"][layer]
+    if not count:
+        raise UserError(
+            "expected_attention has seen no query behind the first n_sink tokens yet: refresh later (--every)"
+        )
     mu = first / count
     sigma = second / count - torch.einsum("hgd,hgc->hgdc", mu, mu)
     pos = kv.n_seen + torch.arange(n_future, device=mu.device)

@@ -2,10 +2,10 @@
 
 import torch
 
+from nanokv.attention import probs_of, scores_of
 from nanokv.buffer import view
 from nanokv.evict import protected, select
 from nanokv.lookahead import lookahead, most_likely
-from nanokv.model import probs_of, scores_of
 from nanokv.scores import over_group, past_of, watch_last_queries, window_probs
 from nanokv.window_scores import attention, pooled
 
@@ -28,7 +28,9 @@ def laq(weights, cfg, kv, seen, *, window=8, n_pseudo=8, kernel=7, pool="max", r
     def hide(layer, scores):  # [b h g t s]
         scores[..., : evicted[layer].shape[-1]].masked_fill_(evicted[layer][:, :, None, None], -torch.inf)
 
-    look = lookahead(weights, cfg, kv, seen.logits, 1, n_pseudo, most_likely, seen.stop_ids, hooks={"scores": hide})
+    look = lookahead(
+        weights, cfg, kv, seen.logits, 1, n_pseudo, most_likely, seen.stop_ids, hooks={"scores": hide}, mask=seen.mask
+    )
     seen.report["lookahead"] = {"trajectories": look.ids, "logp": look.logp, "entropy": look.entropy}
     return [
         laq_of(cfg, kv, seen, look.q[layer][0][None], layer, window, kernel, pool, reduce)
@@ -49,7 +51,7 @@ def laq_of(cfg, kv, seen, q, layer, window, kernel, pool, reduce):
     """One layer's score from the window's queries and the pseudo-queries q [b h g t d]: [b h s]."""
     k, _, pos = view(kv, layer)
     q_pos = kv.n_seen + torch.arange(q.shape[3], device=pos.device)
-    pseudo = probs_of(scores_of(q, k), past_of(cfg, layer)(q_pos[None], pos))
+    pseudo = probs_of(scores_of(q, k), past_of(cfg, layer, seen)(q_pos[None], pos))
     probs = torch.cat((window_probs(cfg, kv, seen, layer, last=window), pseudo), dim=3)
     older = (pos >= 0) & (pos < kv.n_seen - window)
     return pooled(over_group(probs, reduce).sum(dim=2) * older, kernel, pool) * older

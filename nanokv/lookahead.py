@@ -19,7 +19,7 @@ import torch
 from nanokv import UserError
 from nanokv.buffer import mark, rewind
 from nanokv.hooks import Record, chain
-from nanokv.masks import causal
+from nanokv.masks import both, causal
 from nanokv.model import unembed
 from nanokv.passes import causal_pass
 
@@ -39,12 +39,14 @@ class Lookahead:
     v: list
 
 
-def lookahead(weights, cfg, kv, logits, m, n_steps, draw, stop_ids=(), given=None, hooks=None, temperature=1.0):
+def lookahead(
+    weights, cfg, kv, logits, m, n_steps, draw, stop_ids=(), given=None, hooks=None, temperature=1.0, mask=causal
+):
     """Continue the prompt m times by up to n_steps tokens from the cache as it is.
 
     `logits` [v] are the prompt's last ones. `draw(q [m v]) -> ids [m]` picks from q = softmax(logits / temperature);
     `given` [m][t] replays tokens instead. A token in `stop_ids` ends its branch and is its last.
-    `hooks` act as in the causal pass. UserError for a token that is none.
+    `hooks` and `mask` act as in the causal pass. UserError for a token that is none.
     """
     check(m, n_steps, given, len(logits), temperature)
     before = mark(kv)
@@ -62,8 +64,8 @@ def lookahead(weights, cfg, kv, logits, m, n_steps, draw, stop_ids=(), given=Non
         branch_of_row += alive
         record = Record("q", "k", "v")
         pos = torch.full((len(alive),), kv.n_seen + step, device=logp.device)
-        mask = branches(torch.tensor(alive), torch.tensor(branch_of_row), kv.n_seen)
-        x = causal_pass(weights, cfg, kv, tokens[None], mask, chain(record.hooks, hooks), pos)
+        own = branches(torch.tensor(alive), torch.tensor(branch_of_row), kv.n_seen)
+        x = causal_pass(weights, cfg, kv, tokens[None], both(mask, own), chain(record.hooks, hooks), pos)
         note_rows(look, alive, record)
         step += 1
         lasts = [i for i in alive if step < (len(given[i]) if given else n_steps) and look.ids[i][-1] not in stop_ids]
@@ -90,14 +92,14 @@ def log_q(logits, temperature: float):
 
 
 def branches(branch_of_query, branch_of_row, n_seen: int):
-    """Causal, and of the rows from n_seen on, which belong to the branches `branch_of_row`, only the query's own."""
+    """Of the rows from n_seen on, which belong to the branches `branch_of_row`, only the query's own; all before."""
 
     def mask(q_pos, k_pos):
         tried = k_pos >= n_seen
         which = (tried.cumsum(dim=-1) - 1).clamp(min=0)  # the first, second ... row tried, wherever a head has it
         branch = branch_of_row.to(k_pos.device)[which]  # [b h s]
         own = branch[:, :, None] == branch_of_query.to(k_pos.device)[:, None]
-        return causal(q_pos, k_pos) & (own | ~tried[:, :, None])
+        return own | ~tried[:, :, None]
 
     return mask
 

@@ -108,7 +108,9 @@ def look_ahead(weights, cfg, kv, seen, M, T, queries, temperature, past_eos, see
     draw = ancestral(rng) if queries == "sampled" else most_likely
     stop_ids = () if past_eos else seen.stop_ids
     n = 1 if queries == "greedy" else M
-    look = lookahead(weights, cfg, kv, seen.logits, n, T, draw, stop_ids, given, temperature=temperature)
+    look = lookahead(
+        weights, cfg, kv, seen.logits, n, T, draw, stop_ids, given, temperature=temperature, mask=seen.mask
+    )
     seen.report["lookahead"] = {"trajectories": look.ids, "logp": look.logp, "entropy": look.entropy}
     return look
 

@@ -7,10 +7,7 @@ import torch.nn.functional as F
 from einops import rearrange
 
 from nanokv.config import Config
-from nanokv.hooks import looks_inside, tap
 from nanokv.rope import angles, query_scale, rotate
-
-BLOCK = 256  # query rows attended at once: torch's CPU kernel pays for every key a mask hides, so show it few
 
 
 @dataclass
@@ -86,56 +83,6 @@ def values(cfg: Config, w: Layer, a):
     """a [b t e], already normed -> v [b h t d]."""
     v = F.linear(a, w.w_v, w.b_v)
     return rearrange(v, "b t (h d) -> b h t d", d=cfg.d_head)
-
-
-def attend(q, k, v, visible, layer: int = 0, hooks: dict | None = None):
-    """What each query head reads: q [b h g t d], k, v [b h s d], visible [b h t s] bool (h may be 1) -> z as q.
-
-    A row that may look at nothing gives zeros. A hook on scores or probs takes the explicit form.
-    """
-    assert visible.dtype == torch.bool and visible.shape[-2:] == (q.shape[-2], k.shape[-2]), (
-        f"mask {visible.dtype} {tuple(visible.shape)} for {q.shape[-2]} queries and {k.shape[-2]} keys"
-    )
-    if looks_inside(hooks):
-        return attend_explicitly(q, k, v, visible, layer, hooks)
-    return attend_in_blocks(q, k, v, visible)
-
-
-def attend_explicitly(q, k, v, visible, layer: int = 0, hooks: dict | None = None):
-    """The same by the book, with every score and probability formed in float32."""
-    scores = tap(hooks, "scores", layer, scores_of(q, k))
-    probs = tap(hooks, "probs", layer, probs_of(scores, visible))
-    return torch.einsum("bhgts,bhsd->bhgtd", probs, v.float()).to(v.dtype)
-
-
-def scores_of(q, k):
-    """q k / sqrt(d) in float32: q [b h g t d], k [b h s d] -> [b h g t s]."""
-    return torch.einsum("bhgtd,bhsd->bhgts", q.float() * q.shape[-1] ** -0.5, k.float())
-
-
-def probs_of(scores, visible):
-    """Softmax over the visible keys: scores [b h g t s] float32, visible [b h t s]. An all-hidden row is all zeros."""
-    hidden = ~visible[:, :, None]
-    return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1).masked_fill(hidden, 0)
-
-
-def attend_in_blocks(q, k, v, visible):
-    """The same by torch's kernel, some queries at a time, on the range of keys that any of them may see."""
-    z = torch.empty_like(q)
-    n_group = q.shape[2]
-    for start in range(0, q.shape[3], BLOCK):
-        block = slice(start, start + BLOCK)
-        mask = visible[:, :, block]
-        seen = mask.any(dim=-2).flatten(0, -2).any(dim=0).nonzero()
-        first, last = (int(seen[0]), int(seen[-1]) + 1) if len(seen) else (0, 1)
-        mask = mask[..., first:last]
-        # the query heads of one kv head become more rows of it, so that keys and values are never repeated
-        rows = rearrange(q[:, :, :, block], "b h g t d -> b h (g t) d")
-        rows_mask = mask[:, :, None].expand(-1, -1, n_group, -1, -1).flatten(2, 3)
-        read = F.scaled_dot_product_attention(rows, k[:, :, first:last], v[:, :, first:last], attn_mask=rows_mask)
-        read = read.masked_fill(~rows_mask.any(dim=-1, keepdim=True), 0)
-        z[:, :, :, block] = rearrange(read, "b h (g t) d -> b h g t d", g=n_group)
-    return z
 
 
 def project(w: Layer, z):

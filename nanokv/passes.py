@@ -6,11 +6,12 @@ counter-causal pass appends nothing and looks ahead (arXiv 2607.27600, Sec. 3.2)
 
 import torch
 
+from nanokv.attention import attend, blocks_of
 from nanokv.buffer import KVBuffer, append, parts, see, view
 from nanokv.config import Config
 from nanokv.hooks import looks_inside, tap
 from nanokv.masks import both, causal, counter_causal, sliding_window, within
-from nanokv.model import Weights, attend, keys, mlp, norm, project, queries, turns, unembed, values
+from nanokv.model import Weights, keys, mlp, norm, project, queries, turns, unembed, values
 
 __all__ = ["causal_pass", "counter_causal_pass", "unembed"]
 
@@ -57,7 +58,8 @@ def read(kv: KVBuffer, layer: int, q, pos, mask, visible: dict, hooks):
         k, v, k_pos = view(kv, layer)
         if not visible or not kv.shared:
             visible["mask"] = mask(pos[None], k_pos)
-        return attend(q, k, v, visible["mask"], layer, hooks)
+            visible["blocks"] = blocks_of(visible["mask"], q.shape[2])
+        return attend(q, k, v, visible["mask"], layer, hooks, visible["blocks"])
     z = torch.empty_like(q)
     for heads, k, v, k_pos in parts(kv, layer):
         z[:, heads] = attend(q[:, heads], k, v, mask(pos[None], k_pos), layer, hooks)

@@ -8,10 +8,11 @@ Higher = keep. What a score needs recorded during the causal passes stands right
 import torch
 
 from nanokv import UserError
+from nanokv.attention import probs_of, scores_of
 from nanokv.buffer import add_to_notes, held_ids, note, notes, view
 from nanokv.hooks import Record
-from nanokv.masks import causal, sliding_window
-from nanokv.model import probs_of, scores_of, unembed
+from nanokv.masks import both, sliding_window
+from nanokv.model import unembed
 from nanokv.rope import angles, rotate
 
 
@@ -87,13 +88,13 @@ def window_probs(cfg, kv, seen, layer: int, with_scores: bool = False, last: int
     k, _, k_pos = view(kv, layer)
     q_pos = kv.n_seen - torch.arange(q.shape[3], 0, -1, device=k_pos.device)
     scores = scores_of(q, k)
-    probs = probs_of(scores, past_of(cfg, layer)(q_pos[None], k_pos))
+    probs = probs_of(scores, past_of(cfg, layer, seen)(q_pos[None], k_pos))
     return (probs, scores) if with_scores else probs
 
 
-def past_of(cfg, layer: int):
-    """What that layer lets a token see: its past, or its own sliding window."""
-    return sliding_window(cfg.windows[layer]) if cfg.windows[layer] else causal
+def past_of(cfg, layer: int, seen):
+    """Whom that layer's tokens look at in the run's causal pass: the run's mask, within the model's own window."""
+    return both(seen.mask, sliding_window(cfg.windows[layer])) if cfg.windows[layer] else seen.mask
 
 
 def tova(weights, cfg, kv, seen):

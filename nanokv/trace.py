@@ -25,10 +25,20 @@ def trace(run: Run, plan: Plan, model: str, method: str, options: dict, dtype: t
         "bytes_held": bytes_held(run.kv),
         "bytes_of_notes": bytes_of_notes(run.kv),
         "peak_rows": run.kv.peak_rows,
+        "compression": round(compression(run), 6),
         "refreshes": [trace_refresh(done) for done in run.refreshes],
         "seconds": {name: round(s, 4) for name, s in run.seconds.items()},
         **run.seen.report,
     }
+
+
+def compression(run: Run) -> float:
+    """The share of rows that eviction after eviction took: 1 - Π (rows kept / rows held) over the refreshes."""
+    kept = 1.0
+    for done in run.refreshes:
+        held = sum(int((pos >= 0).expand(keep.shape).sum()) for pos, keep in zip(done.positions, done.keep))
+        kept *= sum(int(keep.sum()) for keep in done.keep) / held
+    return 1 - kept
 
 
 def json_like(value):

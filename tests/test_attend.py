@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from nanokv import model
+from nanokv import attention
+from nanokv.attention import attend, attend_explicitly, attend_in_blocks, probs_of, scores_of
 from nanokv.buffer import new_buffer
 from nanokv.load import random_weights, tiny_config
-from nanokv.model import attend, attend_explicitly, attend_in_blocks, probs_of, scores_of
 from nanokv.passes import causal_pass
 
 
@@ -47,14 +47,14 @@ def test_a_mask_without_any_true_reads_zeros_in_both_forms():
 
 @pytest.mark.parametrize("t", [1, 4, 5, 11])
 def test_cutting_queries_into_blocks_changes_nothing(monkeypatch, t):
-    monkeypatch.setattr(model, "BLOCK", 4)
+    monkeypatch.setattr(attention, "BLOCK", 4)
     q, k, v = tensors(t=t)
     visible = torch.ones(1, 1, t, 13, dtype=torch.bool).tril(13 - t)
     torch.testing.assert_close(attend_in_blocks(q, k, v, visible), attend_explicitly(q, k, v, visible))
 
 
 def test_ragged_masks_and_empty_rows_survive_the_cutting_too(monkeypatch):
-    monkeypatch.setattr(model, "BLOCK", 3)
+    monkeypatch.setattr(attention, "BLOCK", 3)
     q, k, v = tensors(t=11)
     visible = ragged_mask(t=11)
     visible[0, :, 3:6] = False  # one whole block sees nothing
@@ -62,7 +62,7 @@ def test_ragged_masks_and_empty_rows_survive_the_cutting_too(monkeypatch):
 
 
 def test_more_queries_than_one_real_block_agree_too():
-    t = model.BLOCK + 44
+    t = attention.BLOCK + 44
     q, k, v = tensors(t=t, s=t, d=4)
     visible = torch.ones(1, 1, t, t, dtype=torch.bool).tril()
     torch.testing.assert_close(attend_in_blocks(q, k, v, visible), attend_explicitly(q, k, v, visible))

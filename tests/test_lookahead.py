@@ -83,6 +83,16 @@ def test_afterwards_buffer_ids_counters_and_every_random_state_are_bit_for_bit_w
     assert kv.peak_rows == max(30, n_kept(before) + 32)
 
 
+def test_branches_stay_apart_under_a_hook_that_sees_uneven_heads_side_by_side():
+    given, seen = [[1, 2, 3], [4, 5, 6]], []
+    plain, watched = (
+        look("uneven_heads", given=given, hooks=hooks)[0]
+        for hooks in (None, {"probs": lambda layer, x: seen.append(x.shape)})
+    )
+    assert len(seen) == 9 and seen[0][1:3] == (2, 3)
+    assert [x for m in watched.logp for x in m] == pytest.approx([x for m in plain.logp for x in m], abs=1e-5)
+
+
 class BiggestNew(TorchDispatchMode):
     """Numbers in the largest tensor that is made and is no view of one that was there."""
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # a file may import those before it
 ORDER = [
     *("config_rope", "config", "masks", "rope"),
-    *("buffer", "compact", "hooks", "model"),
+    *("buffer", "compact", "hooks", "attention", "model"),
     *("files", "load", "template", "chat"),
     *("passes", "sample", "budgets", "evict", "generate", "trace", "lookahead"),
     *("scores", "released", "key_scores", "surprise"),
@@ -28,7 +28,10 @@ MODEL_KEYS = [
     *("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
 ]
 KNOW_MODEL_KEYS = {"config.py", "config_rope.py", "load.py", "files.py"}
-STEPPED = {"masks", "rope", "buffer", "compact", "hooks", "model", "passes", "evict", "generate", "scores", "surprise"}
+STEPPED = {
+    *("masks", "rope", "buffer", "compact", "hooks", "attention", "model", "passes"),
+    *("evict", "generate", "scores", "surprise"),
+}
 PRINT = {"__main__.py", "arguments.py", "demo.py"}
 
 
