@@ -15,10 +15,15 @@ def best_of(f, repeat: int = 5) -> float:
     return min(times)
 
 
-def matrix_rate(dtype, n: int = 2048) -> float:
-    """Multiply-adds x 2 per second of a product of n x n matrices."""
-    a, b = torch.randn(n, n).to(dtype), torch.randn(n, n).to(dtype)
-    return 2 * n**3 / best_of(lambda: a @ b.T)
+def matrix_rate(dtype) -> float:
+    """Multiply-adds x 2 per second of the best of a few products, of the shapes that a small model has among them."""
+    shapes = ((512, 576, 1536), (2048, 576, 1536), (2048, 1536, 576), (2048, 2048, 2048))
+    return max(rate(dtype, *shape) for shape in shapes)
+
+
+def rate(dtype, t: int, n_in: int, n_out: int) -> float:
+    a, b = torch.randn(t, n_in).to(dtype), torch.randn(n_out, n_in).to(dtype)
+    return 2 * t * n_in * n_out / best_of(lambda: a @ b.T, repeat=15)
 
 
 def bandwidth(dtype, megabytes: int = 256) -> float:

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from kvpress import CriticalKVPress, ExpectedAttentionPress, ObservedAttentionPress, SnapKVPress
 from transformers import AutoModelForCausalLM, DynamicCache
+from transformers.utils import logging
 
 PRESSES = {
     "snapkv": lambda ratio: SnapKVPress(ratio),
@@ -49,6 +50,7 @@ def seconds(model, ids, case: str, budget: int) -> float:
 
 
 def main():
+    logging.disable_progress_bar()
     folder, threads = sys.argv[1], int(sys.argv[2])
     torch.set_num_threads(threads)
     all_ids, loaded = json.loads(Path(sys.argv[3]).read_text()), {}

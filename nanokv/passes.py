@@ -58,7 +58,7 @@ def read(kv: KVBuffer, layer: int, q, pos, mask, visible: dict, hooks):
         k, v, k_pos = view(kv, layer)
         if not visible or not kv.shared:
             visible["mask"] = mask(pos[None], k_pos)
-            visible["blocks"] = blocks_of(visible["mask"], q.shape[2])
+            visible["blocks"] = blocks_of(visible["mask"])
         return attend(q, k, v, visible["mask"], layer, hooks, visible["blocks"])
     z = torch.empty_like(q)
     for heads, k, v, k_pos in parts(kv, layer):
