@@ -38,7 +38,9 @@ def scores_of(q, k):
 def probs_of(scores, visible):
     """Softmax over the visible keys: scores [b h g t s] float32, visible [b h t s]. An all-hidden row is all zeros."""
     hidden = ~visible[:, :, None]
-    return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1).masked_fill(hidden, 0)
+    probs = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
+    blind = hidden.all(dim=-1, keepdim=True)
+    return probs.masked_fill_(blind, 0) if blind.any() else probs
 
 
 def attend_in_blocks(q, k, v, visible, blocks: list | None = None):

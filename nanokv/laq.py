@@ -1,5 +1,7 @@
 """Lookahead Q-Cache (LAQ): greedy pseudo-queries from an already compressed cache."""
 
+from typing import Literal
+
 import torch
 
 from nanokv.attention import probs_of, scores_of
@@ -17,7 +19,18 @@ def watch_first_window(weights, cfg, kv, seen):
     return watch_last_queries(weights, cfg, kv, seen, window=FIRST_WINDOW)
 
 
-def laq(weights, cfg, kv, seen, *, window=8, n_pseudo=8, kernel=7, pool="max", reduce="mean"):
+def laq(
+    weights,
+    cfg,
+    kv,
+    seen,
+    *,
+    window=8,
+    n_pseudo=8,
+    kernel=7,
+    pool: Literal["max", "avg"] = "max",
+    reduce: Literal["mean", "max"] = "mean",
+):
     """Attention of the `window` newest prompt queries and `n_pseudo` greedy pseudo-queries over the full prompt cache.
 
     The pseudo tokens are decoded from what SnapKV would keep: its other rows are hidden, not dropped. They see one

@@ -24,6 +24,8 @@ The page names its plug-ins without formulas; these are our readings, off by def
     tau, lambda_k, lambda_v   diversity: see `diverse`
 """
 
+from typing import Literal
+
 import torch
 
 from nanokv import UserError
@@ -48,12 +50,12 @@ def lore(
     beta=1.0,
     gamma=1.3,
     lambda_D=0.0,
-    psi="sum",
-    norm="l2",
-    group="mean",
-    chunk_of="joint",
-    omega="reliability",
-    queries="sampled",
+    psi: Literal["sum", "maxpool", "identity", "rank"] = "sum",
+    norm: Literal["l2", "l1"] = "l2",
+    group: Literal["mean", "max", "sum"] = "mean",
+    chunk_of: Literal["joint", "mean"] = "joint",
+    omega: Literal["reliability", "uniform"] = "reliability",
+    queries: Literal["sampled", "greedy"] = "sampled",
     temperature=1.0,
     past_eos=False,
     alpha=0.0,

@@ -4,6 +4,7 @@ import inspect
 import json
 import math
 from functools import partial
+from typing import Literal, get_args, get_origin
 
 from nanokv import UserError
 from nanokv.budgets import ada, pyramid, uniform
@@ -37,7 +38,17 @@ def settle(method: Method, settings: dict, allocate: str | None = None) -> dict:
             there = ", ".join([*options, "partial"])
             raise UserError(f"method {method.name} has no option {key!r}; there are: {there}")
         options[key] = parse_value(key, text, options[key])
+        check_choice(method.score, key, options[key])
     return options
+
+
+def check_choice(f, key: str, value):
+    """UserError with the choices when f's argument `key` is a Literal and `value` none of them."""
+    argument = inspect.signature(f).parameters.get(key)
+    literals = [kind for kind in (argument and argument.annotation, *get_args(argument and argument.annotation))]
+    choices = [c for kind in literals if get_origin(kind) is Literal for c in get_args(kind)]
+    if choices and value is not None and value not in choices:
+        raise UserError(f"option {key} is {' or '.join(choices)}, not {value!r}")
 
 
 def parse_value(key: str, text, default):

@@ -5,6 +5,8 @@ Higher = keep. What a score needs recorded during the causal passes stands right
 `observe_` function; the rows it must never lose are its preset's protection (methods.py), not a large score.
 """
 
+from typing import Literal
+
 import torch
 
 from nanokv import UserError
@@ -21,7 +23,7 @@ def recency(weights, cfg, kv, seen):
     return view(kv, 0)[2].float()
 
 
-def streaming_llm(weights, cfg, kv, seen, *, positions="original"):
+def streaming_llm(weights, cfg, kv, seen, *, positions: Literal["original", "cache"] = "original"):
     """StreamingLLM (arXiv 2309.17453): sinks and the newest rows. [b 1 s]
 
     `positions`: "original", or "cache": as the paper, a row's position is its place in the cache (see `renumber`).
@@ -31,7 +33,7 @@ def streaming_llm(weights, cfg, kv, seen, *, positions="original"):
     return recency(weights, cfg, kv, seen)
 
 
-def renumber(weights, cfg, kv, keep, *, positions="original"):
+def renumber(weights, cfg, kv, keep, *, positions: Literal["original", "cache"] = "original"):
     """Turn surviving keys so that distances are counted in cache rows, without moving the newest row (StreamingLLM).
 
     Rotations only ever meet as differences, so the paper's 0..len-1 may as well end at n_seen - 1: rows behind the
@@ -47,17 +49,18 @@ def renumber(weights, cfg, kv, keep, *, positions="original"):
         k.copy_(rotate(k, cos, sin))
 
 
-def watch_mass(weights, cfg, kv, seen, *, reduce="mean"):
+def watch_mass(weights, cfg, kv, seen, *, reduce: Literal["mean", "max"] = "mean"):
     """Adds to each row the attention that every new query pays it, layer by layer, in a note [b h s]."""
 
     def add(layer, probs):  # [b h g t s]
         note(kv, layer, "mass", probs.new_zeros(probs[:, :, 0, :, 0].shape))
-        add_to_notes(kv, layer, "mass", over_group(probs, reduce).sum(dim=2))
+        received = probs.sum(dim=3).mean(dim=2) if reduce == "mean" else over_group(probs, reduce).sum(dim=2)
+        add_to_notes(kv, layer, "mass", received)  # of the mean, the same in the other order: one pass over probs
 
     return {"probs": add}
 
 
-def h2o(weights, cfg, kv, seen, *, reduce="mean"):
+def h2o(weights, cfg, kv, seen, *, reduce: Literal["mean", "max"] = "mean"):
     """H2O (arXiv 2306.14048): attention received from all queries so far, per layer and kv head. [b h s] a layer.
 
     The sum moves with its row through every eviction. Its preset keeps the recent half.

@@ -5,6 +5,8 @@ may go. Row i's residual stream starts from x_i itself, so x_i also votes for it
 looking at that. Every default is the paper's.
 """
 
+from typing import Literal
+
 import torch
 
 from nanokv import UserError
@@ -38,15 +40,15 @@ def surprise(
     kv,
     seen,
     *,
-    value="logit",
-    start="token",
-    read="self",
+    value: Literal["logit", "logprob"] = "logit",
+    start: Literal["token", "blind"] = "token",
+    read: Literal["self", "next"] = "self",
     last=None,
     mlp=True,
     min_gap=0,
     span=1,
     window=None,
-    ids=None,
+    ids: Literal["paper", "released"] | None = None,
     mask=None,
 ):
     """s_i = -logit (or -log p) of x_i given what comes after it: float32 [b 1 s], +inf where nothing comes after.

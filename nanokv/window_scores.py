@@ -4,6 +4,8 @@ All per kv head: the query heads of a group are combined by the mean after softm
 a [b h s] per layer comes back. Window and sinks are protected by the preset; pooling runs over the slots in between.
 """
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 
@@ -14,7 +16,17 @@ from nanokv.evict import protected, rank
 from nanokv.scores import over_group, window_probs
 
 
-def snapkv(weights, cfg, kv, seen, *, window=32, kernel=7, pool="max", reduce="mean"):
+def snapkv(
+    weights,
+    cfg,
+    kv,
+    seen,
+    *,
+    window=32,
+    kernel=7,
+    pool: Literal["max", "avg"] = "max",
+    reduce: Literal["mean", "max"] = "mean",
+):
     """SnapKV (arXiv 2404.14469, Sec. 4): window attention, summed over its queries, pooled over neighbours."""
     return [attention(cfg, kv, seen, layer, kernel, pool, reduce) for layer in range(cfg.n_layer)]
 
@@ -39,7 +51,17 @@ def pooled(x, kernel: int, pool: str):
 
 
 def criticalkv(
-    weights, cfg, kv, seen, *, window=32, kernel=7, pool="max", reduce="mean", first_stage=0.5, stage_of="free"
+    weights,
+    cfg,
+    kv,
+    seen,
+    *,
+    window=32,
+    kernel=7,
+    pool: Literal["max", "avg"] = "max",
+    reduce: Literal["mean", "max"] = "mean",
+    first_stage=0.5,
+    stage_of: Literal["free", "budget"] = "free",
 ):
     """CriticalKV (arXiv 2502.03805) over SnapKV's score, here a mean over the window: `finish_criticalkv` adds 1e-4."""
     if stage_of not in ("free", "budget") or not 0 <= first_stage <= 1:
@@ -48,7 +70,9 @@ def criticalkv(
     return [s / seen.record["q"][layer].shape[3] for layer, s in enumerate(sums)]
 
 
-def finish_criticalkv(weights, cfg, kv, seen, scores, counts, must, *, first_stage=0.5, stage_of="free"):
+def finish_criticalkv(
+    weights, cfg, kv, seen, scores, counts, must, *, first_stage=0.5, stage_of: Literal["free", "budget"] = "free"
+):
     """Each head's first rows by the base score, the rest by (score + 1e-4) x mean over the group of ‖W_O v‖₁.
 
     The first stage is the share `first_stage` of a head's unprotected rows ("free"), or of all its rows, protected
@@ -74,7 +98,9 @@ def projected_value_norm(weights, cfg, kv, layer: int):
     return torch.stack(norms).mean(dim=0)
 
 
-def andpro(weights, cfg, kv, seen, *, window=32, chunk=4, kernel=7, anchor="droppable"):
+def andpro(
+    weights, cfg, kv, seen, *, window=32, chunk=4, kernel=7, anchor: Literal["droppable", "output"] = "droppable"
+):
     """AnDPro (NeurIPS 2025): a chunk's value read by the window, projected on the direction of the whole.
 
     u_qC = Σ_{i∈C} ã_qi v_i and score_C = Σ_q <u_qC, y_q>. `kernel` max-pools every attention row first, as released;
@@ -100,7 +126,7 @@ def andpro_of(cfg, kv, seen, layer, probs, chunk, kernel, anchor):
     return back_to_slots(per_chunk, chunk, per_row.shape[-1])
 
 
-def obcache(weights, cfg, kv, seen, *, window=32, drop="VK", kernel=1):
+def obcache(weights, cfg, kv, seen, *, window=32, drop: Literal["V", "K", "VK"] = "VK", kernel=1):
     """OBCache (optimal brain damage on the cache), summed over the window's queries and averaged over the group.
 
     `drop`: what is set to zero. "V": Σ a²‖v‖²; "K": Σ (a z)²‖v - o‖² to first order; "VK": Σ ‖a v + a z (v - o)‖².
@@ -129,7 +155,7 @@ def obd(a, z, v, drop: str):
     return {"V": value, "K": key, "VK": value + key + cross}[drop]
 
 
-def caote(weights, cfg, kv, seen, *, window=32, base="snapkv", fast=False):
+def caote(weights, cfg, kv, seen, *, window=32, base: Literal["snapkv", "tova"] = "snapkv", fast=False):
     """CAOTE: a/(1-a)·‖o - v‖₂, the exact output change of deleting one key, for a base score normalised to sum 1.
 
     `base`: "snapkv" (window attention) or "tova" (the newest query's); per query head, mean over the group. `fast`
