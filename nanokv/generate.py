@@ -157,9 +157,12 @@ class stopwatch:
 
     def __init__(self, run: Run, what: str):
         self.seconds, self.what = run.seconds, what
+        self.cuda = run.kv.ids.block.is_cuda
 
     def __enter__(self):
         self.start = time.perf_counter()
 
     def __exit__(self, *_):
+        if self.cuda:
+            torch.cuda.synchronize()  # a GPU is asked first and works later
         self.seconds[self.what] += time.perf_counter() - self.start

@@ -5,6 +5,7 @@
 """
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -103,6 +104,11 @@ def command_line(capsys, model, *words):
 
 
 def subprocess_line(model, *words, **how):
-    """The same in a process of its own."""
+    """The same in a process of its own, which hears Ctrl-C even when these tests run in the background."""
     command = [sys.executable, "-m", "nanokv", "generate", "--model", str(model), *map(str, words)]
-    return subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False, **how)
+    how = {"cwd": Path(__file__).parents[1], "capture_output": True, "text": True, "preexec_fn": hear_interrupts, **how}
+    return subprocess.run(command, check=False, **how)
+
+
+def hear_interrupts():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
