@@ -8,6 +8,7 @@ from nanokv.attention import probs_of, scores_of
 from nanokv.buffer import view
 from nanokv.evict import protected, select
 from nanokv.lookahead import lookahead, most_likely
+from nanokv.reliability import reliability
 from nanokv.scores import over_group, past_of, watch_last_queries, window_probs
 from nanokv.window_scores import attention, pooled
 
@@ -44,7 +45,7 @@ def laq(
     look = lookahead(
         weights, cfg, kv, seen.logits, 1, n_pseudo, most_likely, seen.stop_ids, hooks={"scores": hide}, mask=seen.mask
     )
-    seen.report["lookahead"] = {"trajectories": look.ids, "logp": look.logp, "entropy": look.entropy}
+    reliability(look, 0, 0, 0, "uniform", seen.report)
     return [
         laq_of(cfg, kv, seen, look.q[layer][0][None], layer, window, kernel, pool, reduce)
         for layer in range(cfg.n_layer)

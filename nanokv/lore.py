@@ -92,6 +92,7 @@ def score_of(effects: Effects, look: Lookahead | None, w, psi, lambda_L, alpha, 
 def andpro_lookahead(weights, cfg, kv, seen, *, window=32, M=4, T=8, chunk=4, kernel=7, seed=0, lookahead=None):
     """The control "AnDPro on the same continuations": its score under the window's and all trajectories' queries."""
     look = look_ahead(weights, cfg, kv, seen, M, T, "sampled", 1.0, False, seed, lookahead)
+    reliability(look, 0, 0, 0, "uniform", seen.report)
     scores = []
     for layer in range(cfg.n_layer):
         effects = Effects(weights, cfg, kv, seen, layer, chunk)
@@ -110,11 +111,9 @@ def look_ahead(weights, cfg, kv, seen, M, T, queries, temperature, past_eos, see
     draw = ancestral(rng) if queries == "sampled" else most_likely
     stop_ids = () if past_eos else seen.stop_ids
     n = 1 if queries == "greedy" else M
-    look = lookahead(
+    return lookahead(
         weights, cfg, kv, seen.logits, n, T, draw, stop_ids, given, temperature=temperature, mask=seen.mask
     )
-    seen.report["lookahead"] = {"trajectories": look.ids, "logp": look.logp, "entropy": look.entropy}
-    return look
 
 
 def scaled(E, psi: str):

@@ -7,9 +7,9 @@ from nanokv.lookahead import Lookahead
 
 
 def reliability(look: Lookahead, beta, gamma, lambda_D, omega, report: dict):
-    """ω = softmax(β c̄ - γ H̄ - λ_D D̂) over the trajectories (Eqs. 2-4, 10): float32 [m]. Fills the report.
+    """ω = softmax(β c̄ - γ H̄ - λ_D D̂) over the trajectories (Eqs. 2-4, 10): float32 [m].
 
-    c_u = log q(y_u) + H(q) is centred: its mean over y ~ q is zero.
+    c_u = log q(y_u) + H(q) is centred: its mean over y ~ q is zero. All of it goes into `report`, for the trace.
     """
     if omega not in ("reliability", "uniform"):
         raise UserError(f"omega is reliability or uniform, not {omega!r}")
@@ -20,7 +20,8 @@ def reliability(look: Lookahead, beta, gamma, lambda_D, omega, report: dict):
     R = beta * c_bar - gamma * H_bar - lambda_D * D_hat
     w = R.softmax(dim=0) if omega == "reliability" else torch.full_like(R, 1 / len(R))
     numbers = {"c_bar": c_bar, "H_bar": H_bar, "D": D, "D_hat": D_hat, "weights": w}
-    report["lookahead"].update({name: x.tolist() for name, x in numbers.items()})
+    drawn = {"trajectories": look.ids, "logp": look.logp, "entropy": look.entropy}
+    report["lookahead"] = {**drawn, **{name: x.tolist() for name, x in numbers.items()}}
     return w
 
 
