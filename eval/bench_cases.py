@@ -56,9 +56,10 @@ def timed(f) -> float:
     return time.perf_counter() - start
 
 
-def filled(setup: Setup, n: int, room: int = 0, hooks=None):
-    """A buffer that has read the first n ids."""
+def filled(setup: Setup, n: int, room: int = 0, watch=None):
+    """(a buffer that has read the first n ids, the last logits); `watch(kv)` gives the hooks."""
     kv = new_buffer(setup.cfg, n + room, setup.weights.embed.dtype)
+    hooks = watch(kv) if watch else None
     x = None
     for start in range(0, n, CHUNK):
         x = causal_pass(
@@ -103,10 +104,7 @@ def refresh_only(n: int, name: str, **settings):
     def run(setup):
         plan, _ = build(find(name), n - 1, settings=settings)
         seen = Seen(n - 1, Protection(), n)
-        kv = new_buffer(setup.cfg, n, setup.weights.embed.dtype)
-        hooks = plan.watch(setup.weights, setup.cfg, kv, seen)
-        for start in range(0, n, CHUNK):
-            causal_pass(setup.weights, setup.cfg, kv, torch.tensor([setup.ids[start : start + CHUNK]]), hooks=hooks)
+        kv, _ = filled(setup, n, watch=lambda kv: plan.watch(setup.weights, setup.cfg, kv, seen))
         return timed(lambda: plan.score(setup.weights, setup.cfg, kv, seen))
 
     return run

@@ -22,7 +22,7 @@ from nanokv.arguments import (
     write,
 )
 from nanokv.buffer import rows_held
-from nanokv.chat import Stream, end_of_turn, pieces, read_chat
+from nanokv.chat import Stream, pieces, read_chat, stop_ids
 from nanokv.config import read_config
 from nanokv.demo import demo
 from nanokv.generate import check, generate
@@ -107,7 +107,7 @@ def run_generate(args):
         ids,
         plan,
         args.max_new_tokens,
-        stop_ids=set() if args.ignore_eos else {*cfg.eos_ids, end_of_turn(chat)} - {None},
+        stop_ids=set() if args.ignore_eos else stop_ids(cfg, chat),
         pick=pick,
         rng=rng,
         n_ids=chat.n_ids,

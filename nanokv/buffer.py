@@ -63,15 +63,20 @@ def rows(column: Column) -> torch.Tensor:
     return column.block[:, :, : column.n]
 
 
-def parts(kv: KVBuffer, layer: int):
+def parts_by_heads(kv: KVBuffer, layer: int) -> list:
+    """(heads, part) of one layer; `heads` slices the h axis: one part for all heads, or one a head."""
+    parts = kv.layers[layer]
+    if len(parts) == 1:
+        return [(slice(None), parts[0])]
+    return [(slice(h, h + 1), part) for h, part in enumerate(parts)]
+
+
+def parts(kv: KVBuffer, layer: int) -> list:
     """(heads, k [b h s d], v [b h s d], pos [b h s]) of each part of one layer, as views; `heads` slices the h axis.
 
     pos has h = 1 while all heads of the part hold the same tokens.
     """
-    several = len(kv.layers[layer]) > 1
-    for h, part in enumerate(kv.layers[layer]):
-        heads = slice(h, h + 1) if several else slice(None)
-        yield heads, rows(part["k"]), rows(part["v"]), rows(part["pos"])
+    return [(heads, *(rows(part[name]) for name in ("k", "v", "pos"))) for heads, part in parts_by_heads(kv, layer)]
 
 
 def view(kv: KVBuffer, layer: int):
@@ -112,9 +117,7 @@ def write(column: Column, new: torch.Tensor):
 
 def append(kv: KVBuffer, layer: int, k, v, pos):
     """Append t rows to one layer. k, v [b h t d]; pos [b t], the tokens' original positions."""
-    several = len(kv.layers[layer]) > 1
-    for h, part in enumerate(kv.layers[layer]):
-        heads = slice(h, h + 1) if several else slice(None)
+    for heads, part in parts_by_heads(kv, layer):
         write(part["k"], k[:, heads])
         write(part["v"], v[:, heads])
         write(part["pos"], repeat(pos, "b t -> b h t", h=part["pos"].block.shape[1]))
@@ -129,10 +132,10 @@ def see(kv: KVBuffer, ids):
 
 def note(kv: KVBuffer, layer: int, name: str, new):
     """Append `new` [b h t ...] to a column of one's own; it is kept, moved and dropped with the rows beside it."""
-    several = len(kv.layers[layer]) > 1
-    assert not several or new.shape[1] > 1, f"column {name!r} is one for all heads, and layer {layer}'s heads differ"
-    for h, part in enumerate(kv.layers[layer]):
-        mine = new[:, h : h + 1] if several else new
+    differ = len(kv.layers[layer]) > 1
+    assert not differ or new.shape[1] > 1, f"column {name!r} is one for all heads, and layer {layer}'s heads differ"
+    for heads, part in parts_by_heads(kv, layer):
+        mine = new[:, heads]
         if name not in part:
             part[name] = Column(mine.new_empty((*mine.shape[:2], part["k"].block.shape[2], *mine.shape[3:])))
         write(part[name], mine)
@@ -140,10 +143,8 @@ def note(kv: KVBuffer, layer: int, name: str, new):
 
 def add_to_notes(kv: KVBuffer, layer: int, name: str, x):
     """Add x [b h s ...], laid out as `notes` gives it, to a column in place."""
-    several = len(kv.layers[layer]) > 1
-    for h, part in enumerate(kv.layers[layer]):
-        column = part[name]
-        rows(column).add_(x[:, h : h + 1, : column.n] if several else x)
+    for heads, part in parts_by_heads(kv, layer):
+        rows(part[name]).add_(x[:, heads, : part[name].n])
 
 
 def held_ids(kv: KVBuffer, layer: int):

@@ -7,7 +7,7 @@ from pathlib import Path
 from tokenizers import AddedToken, Tokenizer
 
 from nanokv import UserError
-from nanokv.config import read_json
+from nanokv.config import Config, read_json
 from nanokv.template import PROBE, REFUSALS, fill, read_template, render
 
 
@@ -116,6 +116,11 @@ def end_of_turn(chat: Chat) -> int | None:
     found = [(behind.find(t.content), i) for i, t in control_tokens(chat).items()]
     found = [(at, i) for at, i in found if at >= 0]
     return min(found)[1] if found else None
+
+
+def stop_ids(cfg: Config, chat: Chat) -> set:
+    """What ends an answer: the checkpoint's end-of-text ids, and the template's end of turn."""
+    return {*cfg.eos_ids, end_of_turn(chat)} - {None}
 
 
 def leading_ids(chat: Chat, messages: list) -> int:

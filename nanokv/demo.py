@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from nanokv.buffer import bytes_held, n_kept
-from nanokv.chat import Chat, decode, encode_chat, end_of_turn, leading_ids, read_chat
+from nanokv.chat import Chat, decode, encode_chat, leading_ids, read_chat, stop_ids
 from nanokv.config import read_config
 from nanokv.generate import generate
 from nanokv.load import read_weights
@@ -34,14 +34,13 @@ def demo(folder, say, progress):
     weights = read_weights(folder, cfg)
     ids, n_system = question_ids(chat)
     budget = len(ids) // 4
-    stop_ids = {*cfg.eos_ids, end_of_turn(chat)} - {None}
     say(f"{Path(folder).name}, float32 on the CPU; {len(ids)} prompt tokens, budget {budget} rows, h = {budget // 4}")
     say(f"Question: {QUESTION}")
     say(f"\n{'method':<20} {'rows':>5} {'peak':>5} {'MiB':>6} {'prefill':>8} {'score':>7} {'decode':>7}  answer")
     shown = None
     for name in METHODS:
         plan, options = build(find(name), budget, n_system=n_system)
-        run = generate(weights, cfg, ids, plan, 32, stop_ids, n_ids=chat.n_ids, on_chunk=progress(name))
+        run = generate(weights, cfg, ids, plan, 32, stop_ids(cfg, chat), n_ids=chat.n_ids, on_chunk=progress(name))
         text = decode(chat, run.output_ids)
         say(row(name, run, text))
         if name == SHOWN:

@@ -24,7 +24,7 @@ def keydiff(weights, cfg, kv, seen):
     return scores
 
 
-def watch_query_moments(weights, cfg, kv, seen, *, n_sink=4, **_):
+def watch_query_moments(weights, cfg, kv, seen, *, n_sink=4):
     """Adds up first and second moments of the unrotated queries, without the first `n_sink` tokens: float64, per layer.
 
     seen.record["moments"][layer] = (count, sum [h g d], sum of outer products [h g d d]).

@@ -8,8 +8,8 @@ import torch
 from nanokv.buffer import note, notes, view
 
 
-def body(kv, seen):
-    """Slots behind the leading protected rows: what the released code calls the cache."""
+def n_leading(kv, seen) -> int:
+    """How many slots the leading protected rows take; the released code's cache is what stands behind them."""
     return int((view(kv, 0)[2][0, 0] < seen.protection.leading).sum())
 
 
@@ -19,7 +19,7 @@ def h2o_released(weights, cfg, kv, seen):
     The newest J_b/2 cached *keys* stand in for queries, without a causal mask; the sums are added up over refreshes,
     and averaged over heads and layers.
     """
-    lead = body(kv, seen)
+    lead = n_leading(kv, seen)
     n_rows = view(kv, 0)[2].shape[-1] - lead
     r = min((seen.budget - seen.protection.leading) // 2, n_rows)
     received = torch.zeros(n_rows)
@@ -39,7 +39,7 @@ def importance_released(weights, cfg, kv, seen):
 
     The last layer's newest cached key against every key, keys divided by their largest absolute value, no softmax.
     """
-    lead = body(kv, seen)
+    lead = n_leading(kv, seen)
     k = view(kv, cfg.n_layer - 1)[0][0].float()  # [h s d]
     k = k / k[:, lead:].abs().max()
     score = torch.einsum("hd,hsd->hs", k[:, -1], k)

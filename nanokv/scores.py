@@ -75,7 +75,7 @@ def over_group(x, reduce: str):
     return x.mean(dim=2) if reduce == "mean" else x.amax(dim=2)
 
 
-def watch_last_queries(weights, cfg, kv, seen, *, window=1, **_):
+def watch_last_queries(weights, cfg, kv, seen, *, window=1):
     """Keeps the rotated queries of the newest `window` tokens: seen.record["q"][layer] is [b h g w d]."""
     record = Record("q", last=window)
     seen.record.update(record.seen)
@@ -128,7 +128,7 @@ def unigram(weights, cfg, kv, seen):
     return -counts[which].float()
 
 
-def observe_causal_surprise(weights, cfg, kv, seen, x, *, span=17, rows=256):
+def observe_causal_surprise(weights, cfg, kv, seen, x, *, rows=256):
     """Notes -log p(x_i | x_<i) of the tokens just read, in nats, from x [b t e]; `rows` logits rows at a time.
 
     The first token has no past: it gets log v, the surprise of a uniform guess.

@@ -20,7 +20,7 @@ ROWS = 512  # rows of the second pass at a time: they do not depend on each othe
 LOGPROB_ROWS = 64  # the same where a row needs the whole vocabulary
 
 
-def watch_resid(weights, cfg, kv, seen, *, last=None, **_):
+def watch_resid(weights, cfg, kv, seen, *, last=None):
     """Keeps what enters the first of the `last` layers that will run, one row [e] a token, beside that layer's keys."""
     check_last(cfg, last)
     if last is None or last == cfg.n_layer:
@@ -80,9 +80,10 @@ def second_pass(weights, cfg, kv, pos, x_ids, targets, start, ahead, layers, mlp
     """-logit (or -log p) of targets [s] at the held rows pos [s]: float32 [s], +inf where no layer sees any row."""
     windows = [cfg.windows[layer] for layer in layers]
     reach = ahead if None in windows else both(ahead, within(max(windows)))  # what any layer that runs may see
+    blind = weights.embed.mean(dim=0, dtype=torch.float32).to(weights.embed.dtype) if start == "blind" else None
     score, sees = [], []
     for rows in torch.arange(len(pos), device=pos.device).split(ROWS if value == "logit" else LOGPROB_ROWS):
-        x = first_input(weights, kv, layers[0], start, x_ids, rows)  # [1 r e]
+        x = first_input(weights, kv, layers[0], blind, x_ids, rows)  # [1 r e]
         x = counter_causal_pass(weights, cfg, kv, x, pos[rows], ahead, layers, mlp)
         score.append(read_out(weights, x, targets[rows], value))
         sees.append(reach(pos[None, rows], pos[None, None])[0, 0].any(dim=-1))
@@ -103,10 +104,10 @@ def paired_ids(kv, pos, n_prompt: int):
     return kv.ids.block[0, 0][partner]
 
 
-def first_input(weights, kv, first_layer: int, start: str, ids, rows):
-    """What enters the first layer that runs, for those rows: [1 r e]."""
-    if start == "blind":
-        return weights.embed.float().mean(dim=0).to(weights.embed.dtype).expand(1, len(rows), -1)
+def first_input(weights, kv, first_layer: int, blind, ids, rows):
+    """What enters the first layer that runs, for those rows: [1 r e]; `blind` [e] for all of them, if given."""
+    if blind is not None:
+        return blind.expand(1, len(rows), -1)
     if first_layer == 0:
         return weights.embed[ids[rows]][None]
     return notes(kv, first_layer, "resid")[:, 0, rows]
