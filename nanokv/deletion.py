@@ -13,6 +13,7 @@ no tensor of queries x keys x width exists.
 
 import torch
 from einops import rearrange, repeat
+from torch.nn.functional import pad
 
 from nanokv.config import Config
 from nanokv.model import Layer
@@ -33,34 +34,35 @@ def gram(w_o):
 def in_chunks(x, size: int):
     """Cut the last axis into chunks, zeros behind: [... s] -> [... C c]."""
     short = -x.shape[-1] % size
-    return rearrange(torch.nn.functional.pad(x, (0, short)), "... (C c) -> ... C c", c=size)
+    return rearrange(pad(x, (0, short)), "... (C c) -> ... C c", c=size)
 
 
-def deletion_effect(a, v, o, G, size: int = 1):
+def deletion_effect(a, v, o, G, size: int = 1, inside=None):
     """e of every query and chunk of `size` neighbouring keys: float32 [h g t C].
 
     a [h g t s] attention of the deletable keys (its rows need not sum to 1: other keys may hold the rest), v [h s d]
-    their values, o [h g t d] the full output, G [h g d d].
+    their values, o [h g t d] the full output, G [h g d d]. `inside` is `chunk_gram(v, G, size)`, the same for all
+    queries, where the caller has it already.
     """
     a = a.clamp(max=1 - EPS)
-    Gv = torch.einsum("hgdc,hsc->hgsd", G, v)
     Go = torch.einsum("hgdc,hgtc->hgtd", G, o)
     oGv = torch.einsum("hgtd,hsd->hgts", Go, v)
     oGo = (Go * o).sum(dim=-1)[..., None]  # [h g t 1]
     A = in_chunks(a, size)  # [h g t C c]
     mass = A.sum(dim=-1).clamp(max=1 - EPS)  # Â [h g t C]
-    inside = chunk_gram(v, Gv, size)  # [h g C c c]
+    inside = chunk_gram(v, G, size) if inside is None else inside  # [h g C c c]
     uGu = (torch.einsum("hgtCc,hgCck->hgtCk", A, inside) * A).sum(dim=-1)
     oGu = in_chunks(a * oGv, size).sum(dim=-1)
     square = uGu - 2 * mass * oGu + mass.square() * oGo
     return square.clamp(min=0).sqrt() / (1 - mass + EPS)
 
 
-def chunk_gram(v, Gv, size: int):
-    """v_iᵀ G v_j for the pairs inside each chunk: v [h s d], Gv [h g s d] -> [h g C c c]."""
-    v_in = in_chunks(v.mT, size)  # [h d C c]
-    Gv_in = in_chunks(Gv.mT, size)  # [h g d C c]
-    return torch.einsum("hdCc,hgdCk->hgCck", v_in, Gv_in)
+def chunk_gram(v, G, size: int):
+    """v_iᵀ G v_j for the pairs inside each chunk: v [h s d], G [h g d d] -> [h g C c c]."""
+    short = -v.shape[1] % size
+    V = rearrange(pad(v, (0, 0, 0, short)), "h (C c) d -> h C c d", c=size)
+    GV = torch.einsum("hgdk,hCck->hgCcd", G, V)
+    return torch.einsum("hCcd,hgCkd->hgCck", V, GV)
 
 
 def deletion_by_query(a, v, o, w_o, size: int = 1, norm: str = "l2", sum_before_norm: bool = False):

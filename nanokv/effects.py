@@ -5,7 +5,15 @@ import torch
 from nanokv import UserError
 from nanokv.attention import probs_of, scores_of
 from nanokv.buffer import view
-from nanokv.deletion import back_to_slots, deletion_by_query, deletion_effect, gram, in_chunks, output_slices
+from nanokv.deletion import (
+    back_to_slots,
+    chunk_gram,
+    deletion_by_query,
+    deletion_effect,
+    gram,
+    in_chunks,
+    output_slices,
+)
 from nanokv.evict import protected
 from nanokv.lookahead import Lookahead
 from nanokv.scores import past_of, window_probs
@@ -37,19 +45,22 @@ class Effects:
         n_free = int(self.free.sum(dim=-1).max())
         self.slots = (~self.free).long().argsort(dim=-1, stable=True)[:, :n_free]
         self.real = self.free.gather(-1, self.slots)  # a shorter head's list ends in slots it may not delete
+        self.free_v = self.v.gather(1, self.slots[..., None].expand(-1, -1, self.v.shape[-1]))  # [h p d]
         self.w_o = output_slices(cfg, weights.layers[layer])
-        self.G = gram(self.w_o)
+        self.G, self.inside = None, None  # made by the first effect, the same for all queries
 
     def effect(self, probs, o):
         """probs [h g t s] over all slots, o [h g t d] -> E [h C]: mean over queries, then over the group."""
         a = probs.gather(-1, self.slots[:, None, None].expand(-1, *probs.shape[1:3], -1))
         a = a * self.real[:, None, None]
-        v = self.v.gather(1, self.slots[..., None].expand(-1, -1, self.v.shape[-1]))
         size = self.chunk if self.chunk_of == "joint" else 1
         if self.norm == "l2" and self.group != "sum":
-            e = deletion_effect(a, v, o, self.G, size)
+            if self.G is None:
+                self.G = gram(self.w_o)
+                self.inside = chunk_gram(self.free_v, self.G, size)
+            e = deletion_effect(a, self.free_v, o, self.G, size, self.inside)
         else:
-            e = deletion_by_query(a, v, o, self.w_o, size, self.norm, self.group == "sum")
+            e = deletion_by_query(a, self.free_v, o, self.w_o, size, self.norm, self.group == "sum")
         e = e.mean(dim=2)  # [h g C]
         E = e.amax(dim=1) if self.group == "max" else e.mean(dim=1)
         return E if self.chunk_of == "joint" else in_chunks(E, self.chunk).sum(dim=-1) / self.rows_of_chunks()

@@ -20,7 +20,7 @@ CHUNK = 512  # prompt tokens read at once: bounds the memory of masks and activa
 
 @dataclass
 class Run:
-    """What happened. `stop` is "eos", "max_new_tokens" or "context"; `seconds` has prefill, score and decode."""
+    """What happened. `stop` is "eos", "until", "max_new_tokens" or "context"; `seconds`: prefill, score, decode."""
 
     kv: KVBuffer
     prompt_ids: list
@@ -45,29 +45,43 @@ def generate(
     hooks: dict | None = None,
     on_token=None,
     on_chunk=None,
+    until=None,
 ) -> Run:
     """Read the prompt `ids` and answer it under `plan`. Returns a Run.
 
     `pick(logits [v], rng) -> int` chooses a token among the first `n_ids` (the tokenizer's, where the checkpoint's
     vocabulary is padded). `on_chunk(n_read, n)` and `on_token(id)` are called as things happen. A token in `stop_ids`
-    ends the answer and is not part of it. Raises UserError for an empty prompt, or one that does not fit.
+    ends the answer and is not part of it; `until(output_ids) -> bool` is asked after each token and ends it too.
+    Raises UserError for an empty prompt, or one that does not fit.
     """
     plan = plan or Plan()
+    run = begin(weights, cfg, ids, plan, max_new_tokens, stop_ids, rng, mask)
+    infer = reader(weights, cfg, plan, run, n_ids, hooks)
+    prefill(weights, cfg, plan, run, infer, max_new_tokens, on_chunk)
+    decode(weights, cfg, plan, run, infer, max_new_tokens, pick, on_token, until)
+    return run
+
+
+def begin(weights, cfg, ids, plan: Plan, max_new_tokens: int, stop_ids=(), rng=None, mask=causal) -> Run:
+    """A run that has read nothing yet: an empty buffer of the size it will need."""
     check(cfg, ids, plan, max_new_tokens)
     kv = new_buffer(cfg, rows_needed(len(ids), plan, max_new_tokens), weights.embed.dtype, weights.embed.device)
     seen = Seen(plan.budget or 0, plan.protection, len(ids), plan.released_loop, frozenset(stop_ids), rng, mask)
-    run = Run(kv, list(ids), seen)
-    hooks = chain(hooks, plan.watch(weights, cfg, kv, run.seen) if plan.watch else None)
+    return Run(kv, list(ids), seen)
 
-    def infer(tokens):  # Algorithm 2
-        x = causal_pass(weights, cfg, kv, torch.tensor([tokens], device=weights.embed.device), mask, hooks)
+
+def reader(weights, cfg, plan: Plan, run: Run, n_ids: int | None = None, hooks: dict | None = None):
+    """infer(tokens): read them behind what the run holds; the last one's logits go to run.seen (Algorithm 2)."""
+    hooks = chain(hooks, plan.watch(weights, cfg, run.kv, run.seen) if plan.watch else None)
+
+    def infer(tokens):
+        ids = torch.tensor([tokens], device=weights.embed.device)
+        x = causal_pass(weights, cfg, run.kv, ids, run.seen.mask, hooks)
         if plan.observe:
-            plan.observe(weights, cfg, kv, run.seen, x)
+            plan.observe(weights, cfg, run.kv, run.seen, x)
         run.seen.logits = unembed(weights, x[:, -1:])[0, 0, :n_ids]
 
-    prefill(weights, cfg, plan, run, infer, max_new_tokens, on_chunk)
-    decode(weights, cfg, plan, run, infer, max_new_tokens, set(stop_ids), pick, on_token)
-    return run
+    return infer
 
 
 def prefill(weights, cfg, plan: Plan, run: Run, infer, max_new_tokens: int, on_chunk=None):
@@ -85,16 +99,19 @@ def prefill(weights, cfg, plan: Plan, run: Run, infer, max_new_tokens: int, on_c
             on_chunk(run.kv.n_seen, n)
 
 
-def decode(weights, cfg, plan: Plan, run: Run, infer, max_new_tokens: int, stop_ids: set, pick, on_token=None):
+def decode(weights, cfg, plan: Plan, run: Run, infer, max_new_tokens: int, pick=greedy, on_token=None, until=None):
     """Algorithm 1, lines 10-15: one token at a time, a refresh every h of them."""
     while len(run.output_ids) < max_new_tokens:
         token = pick(run.seen.logits, run.seen.rng)
-        if token in stop_ids:
+        if token in run.seen.stop_ids:
             run.stop = "eos"
             return
         run.output_ids.append(token)
         if on_token:
             on_token(token)
+        if until and until(run.output_ids):
+            run.stop = "until"
+            return
         if len(run.output_ids) == max_new_tokens:
             return
         if plan.score is None and run.kv.n_seen == cfg.n_positions:

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from einops import rearrange
 
 from nanokv.config import Config
+from nanokv.products import linear
 from nanokv.rope import angles, query_scale, rotate
 
 
@@ -63,7 +64,7 @@ def turns(weights: Weights, cfg: Config, pos):
 
 def queries(cfg: Config, w: Layer, a, turn):
     """a [b t e], already normed -> q [b h g t d], rotated."""
-    q = F.linear(a, w.w_q, w.b_q)
+    q = linear(a, w.w_q, w.b_q)
     q = rearrange(q, "b t (h g d) -> b h g t d", h=cfg.n_kv_head, d=cfg.d_head)
     if cfg.qk_norm:
         q = norm(q, w.norm_q, cfg.norm_eps)
@@ -72,7 +73,7 @@ def queries(cfg: Config, w: Layer, a, turn):
 
 def keys(cfg: Config, w: Layer, a, turn):
     """a [b t e], already normed -> k [b h t d], rotated."""
-    k = F.linear(a, w.w_k, w.b_k)
+    k = linear(a, w.w_k, w.b_k)
     k = rearrange(k, "b t (h d) -> b h t d", d=cfg.d_head)
     if cfg.qk_norm:
         k = norm(k, w.norm_k, cfg.norm_eps)
@@ -81,22 +82,23 @@ def keys(cfg: Config, w: Layer, a, turn):
 
 def values(cfg: Config, w: Layer, a):
     """a [b t e], already normed -> v [b h t d]."""
-    v = F.linear(a, w.w_v, w.b_v)
+    v = linear(a, w.w_v, w.b_v)
     return rearrange(v, "b t (h d) -> b h t d", d=cfg.d_head)
 
 
 def project(w: Layer, z):
     """z [b h g t d] -> what attention adds to the residual stream, [b t e]."""
-    return F.linear(rearrange(z, "b h g t d -> b t (h g d)"), w.w_o, w.b_o)
+    return linear(rearrange(z, "b h g t d -> b t (h g d)"), w.w_o, w.b_o)
 
 
 def mlp(w: Layer, m):
     """m [b t e], already normed -> what the mlp adds to the residual stream, [b t e]."""
-    gate = F.silu(F.linear(m, w.w_gate, w.b_gate))
-    up = F.linear(m, w.w_up, w.b_up)
-    return F.linear(gate * up, w.w_down, w.b_down)
+    gate = F.silu(linear(m, w.w_gate, w.b_gate), inplace=True)
+    up = linear(m, w.w_up, w.b_up)
+    return linear(up.mul_(gate), w.w_down, w.b_down)  # in place: [b t f] is the largest thing a layer makes
 
 
 def unembed(weights: Weights, x):
     """x [b t e], after the final norm -> logits [b t v] float32."""
-    return F.linear(x, weights.unembed).float()
+    rows = x.flatten(0, 1)  # as a slice of a longer [b t e] torch would copy the whole matrix
+    return linear(rows, weights.unembed).float().unflatten(0, x.shape[:2])

@@ -57,7 +57,10 @@ def angles(inv_freq, pos, factor: float = 1.0):
 def rotate(x, cos, sin):
     """Turn each plane (i, i + d/2) of x [... t d] by its angle [... t d/2]; float32 inside, x's dtype outside."""
     first, second = x.float().chunk(2, dim=-1)
-    turned = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+    turned = x.float() * torch.cat((cos, cos), dim=-1)
+    left, right = turned.chunk(2, dim=-1)
+    left.addcmul_(second, sin, value=-1)  # first cos - second sin
+    right.addcmul_(first, sin)  # second cos + first sin
     return turned.to(x.dtype)
 
 

@@ -13,6 +13,7 @@ from nanokv import UserError
 from nanokv.buffer import view
 from nanokv.deletion import back_to_slots, in_chunks, output_slices
 from nanokv.evict import protected, rank
+from nanokv.products import linear
 from nanokv.scores import over_group, window_probs
 
 
@@ -90,12 +91,16 @@ def finish_criticalkv(
     return finished
 
 
-def projected_value_norm(weights, cfg, kv, layer: int):
-    """Mean over the group of ‖W_O v‖₁ for each row: [b h s]; one query head at a time, so [h s e] at most."""
-    v = view(kv, layer)[1].float()
-    w_o = output_slices(cfg, weights.layers[layer])  # [h g e d]
-    norms = [torch.einsum("bhsd,hed->bhse", v, w_o[:, g]).abs().sum(dim=-1) for g in range(cfg.n_group)]
-    return torch.stack(norms).mean(dim=0)
+def projected_value_norm(weights, cfg, kv, layer: int, rows=512):
+    """Mean over the group of ‖W_O v‖₁ for each row: [b h s]; `rows` rows of one query head at a time."""
+    v = view(kv, layer)[1][0].float()  # [h s d]
+    w_o = output_slices(cfg, weights.layers[layer]).contiguous()  # [h g e d]
+    norms = v.new_zeros(v.shape[:2])
+    for h in range(cfg.n_kv_head):
+        for g in range(cfg.n_group):
+            blocks = [linear(some, w_o[h, g]) for some in v[h].split(rows)]
+            norms[h] += torch.cat([torch.linalg.vector_norm(x, ord=1, dim=-1) for x in blocks])
+    return norms[None] / cfg.n_group
 
 
 def andpro(

@@ -3,7 +3,7 @@
 Its conventions are met by options and protection, its AdaKV by a budget rule; the stored rows are never touched.
 
 Where the two differed when this was written: in 4 of 4,608 heads, all of key_norm in layer 0 of SmolLM2, by 17 rows,
-each against a row of the same token and so of the same norm to the last bit. We keep the newer of them, kvpress
+each against a row of the same token and so of the same norm up to rounding. We keep the newer of equal ones, kvpress
 whatever torch.topk returns. All else agreed row for row, in chunks of 128, 512 and 1,000 tokens. The nearest cuts of
 the other methods lie 4e-7 of a score apart, which another machine's rounding might turn over; hence NEAR and AT_MOST.
 """
@@ -32,6 +32,7 @@ GOLDEN = Path(__file__).resolve().parent / "golden"
 SETUP = json.loads((GOLDEN / "kvpress.json").read_text(encoding="utf-8"))
 BUDGETS = {int(n): budgets for n, budgets in SETUP["budgets"].items()}
 STORED = {n: load_file(GOLDEN / f"kvpress_{n}.safetensors") for n in BUDGETS}
+TIED_HEADS = {"key_norm": 3}  # all heads of layer 0, where a token's keys have one norm wherever it stands
 NEAR, AT_MOST = 1e-5, 2  # heads of one case may swap rows whose scores are that near, relatively; no others may
 WINDOW = {"window": 64, "kernel": 5, "pool": "avg"}
 
@@ -125,7 +126,7 @@ def check(setting, name: str):
         differ = (ours ^ theirs).any(dim=-1).nonzero().tolist()
         wrong = [[i, h] for i, h in differ if not is_tie(ours[i, h], theirs[i, h], scores[i, h])]
         assert not wrong, f"budget {budget}: other rows in [layer, head] {wrong}"
-        assert len(differ) <= AT_MOST, f"budget {budget}: ties in [layer, head] {differ}"
+        assert len(differ) <= TIED_HEADS.get(name, AT_MOST), f"budget {budget}: ties in [layer, head] {differ}"
 
 
 @pytest.mark.parametrize("name", METHODS)

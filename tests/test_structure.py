@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # a file may import those before it
 ORDER = [
-    *("config_rope", "config", "masks", "rope"),
+    *("config_rope", "config", "masks", "products", "rope"),
     *("buffer", "compact", "hooks", "attention", "model"),
     *("files", "load", "template", "chat"),
     *("passes", "sample", "budgets", "evict", "generate", "trace", "lookahead"),
@@ -29,7 +29,7 @@ MODEL_KEYS = [
 ]
 KNOW_MODEL_KEYS = {"config.py", "config_rope.py", "load.py", "files.py"}
 STEPPED = {
-    *("masks", "rope", "buffer", "compact", "hooks", "attention", "model", "passes"),
+    *("masks", "products", "rope", "buffer", "compact", "hooks", "attention", "model", "passes"),
     *("evict", "generate", "scores", "surprise"),
 }
 PRINT = {"__main__.py", "arguments.py", "demo.py"}
