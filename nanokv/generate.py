@@ -9,13 +9,14 @@ from nanokv import UserError
 from nanokv.buffer import KVBuffer, new_buffer
 from nanokv.config import Config
 from nanokv.evict import Plan, Seen, refresh
-from nanokv.hooks import chain
+from nanokv.hooks import chain, looks_inside
 from nanokv.masks import causal
 from nanokv.model import Weights, unembed
 from nanokv.passes import causal_pass
 from nanokv.sample import greedy
 
 CHUNK = 512  # prompt tokens read at once: bounds the memory of masks and activations
+CHUNK_INSIDE = 256  # the same where a hook sees all heads' scores: a third faster on a CPU
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Run:
     kv: KVBuffer
     prompt_ids: list
     seen: Seen
+    chunk: int = CHUNK
     output_ids: list = field(default_factory=list)
     stop: str = "max_new_tokens"
     refreshes: list = field(default_factory=list)
@@ -73,6 +75,7 @@ def begin(weights, cfg, ids, plan: Plan, max_new_tokens: int, stop_ids=(), rng=N
 def reader(weights, cfg, plan: Plan, run: Run, n_ids: int | None = None, hooks: dict | None = None):
     """infer(tokens): read them behind what the run holds; the last one's logits go to run.seen (Algorithm 2)."""
     hooks = chain(hooks, plan.watch(weights, cfg, run.kv, run.seen) if plan.watch else None)
+    run.chunk = min(CHUNK, CHUNK_INSIDE) if looks_inside(hooks) else CHUNK
 
     def infer(tokens):
         ids = torch.tensor([tokens], device=weights.embed.device)
@@ -89,9 +92,9 @@ def prefill(weights, cfg, plan: Plan, run: Run, infer, max_new_tokens: int, on_c
     n = len(run.prompt_ids)
     while run.kv.n_seen < n:
         start = run.kv.n_seen
-        until_refresh = plan.every - start % plan.every if plan.every else CHUNK
+        until_refresh = plan.every - start % plan.every if plan.every else run.chunk
         with stopwatch(run, "prefill"):
-            infer(run.prompt_ids[start : start + min(CHUNK, until_refresh)])
+            infer(run.prompt_ids[start : start + min(run.chunk, until_refresh)])
         due = run.kv.n_seen % plan.every == 0 if plan.every else run.kv.n_seen == n
         if due or (plan.released_loop and run.kv.n_seen == n):
             maybe_refresh(weights, cfg, plan, run, max_new_tokens)
