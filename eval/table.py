@@ -1,0 +1,54 @@
+"""Tables from the runner's files: `python -m eval.table runs/ [--by budget|length|task] [--against METHOD]`.
+
+Every rank of a run writes its own file; give the folder and they are merged. Files run with other settings, and lines
+that contradict each other, are refused.
+"""
+
+import argparse
+import sys
+
+from eval.against import check_against
+from eval.cells import MEASURES, tables
+from eval.layout import markdown
+from eval.layout_csv import as_csv
+from eval.merge import read_runs
+from nanokv import UserError
+
+
+def arguments(argv=None):
+    p = argparse.ArgumentParser(prog="python -m eval.table")
+    p.add_argument("runs", nargs="+", help="folders or .jsonl files")
+    p.add_argument("--by", default="budget", help="columns: budget, length, task, or a detail: category, depth, ...")
+    p.add_argument("--measure", default="score", choices=list(MEASURES), help="what the cells show (default: score)")
+    p.add_argument("--against", metavar="METHOD", help="adds paired differences to this row")
+    form = p.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="the default")
+    form.add_argument("--csv", action="store_true", help="one cell a row")
+    return p.parse_args(argv)
+
+
+def make(args) -> str:
+    """The text of all tables. UserError where the files, --by or --against do not fit."""
+    runs = read_runs(args.runs)
+    made = tables(runs.samples, args.by)
+    if not made:
+        details = dict.fromkeys(key for sample in runs.samples for key in sample["details"] or {})
+        raise UserError(f"--by is budget, length, task or one of these details: {', '.join(details)}; not {args.by}")
+    if args.against:
+        check_against(made, args.against)
+    write = as_csv if args.csv else markdown
+    return write(made, runs.settings, args.measure, args.against)
+
+
+def main(argv=None) -> int:
+    args = arguments(argv)
+    try:
+        print(make(args), end="")
+    except UserError as e:
+        print(f"eval.table: error: {e}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
