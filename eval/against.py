@@ -1,6 +1,7 @@
-"""Paired differences to one method: the same samples under both, so that hard samples weigh on neither side."""
+"""Paired differences to one method: the same samples and seeds under both, so that hard samples weigh on neither."""
 
-from eval.cells import MEASURES, Row, Table
+from eval.arrange import Row, Table
+from eval.cells import MEASURES, over_seeds
 from eval.statistics import Estimate, difference
 from nanokv import UserError
 
@@ -21,8 +22,16 @@ def check_against(made: list, against: str):
 
 
 def paired(table: Table, at: tuple, base: Row | None, measure: str) -> Estimate | None:
-    """The cell `at` = (row, column) minus the base's cell of that column. None for the base itself."""
+    """The cell `at` = (row, column) minus the base's cell of that column, over the samples and seeds that both have.
+
+    None for the base itself, and where they share none.
+    """
     if at[0] == base or (base, at[1]) not in table.cells:
         return None
-    ours, theirs = (table.cells[row, at[1]].groups(MEASURES[measure]) for row in (at[0], base))
-    return difference(ours, theirs)
+    ours, theirs = (table.cells[row, at[1]].figures(MEASURES[measure]) for row in (at[0], base))
+    return difference(over_seeds(common(ours, theirs)), over_seeds(common(theirs, ours)))
+
+
+def common(ours: dict, theirs: dict) -> dict:
+    """Our figures, {task: {(sample, seed): figure}}, where they have one too."""
+    return {task: {key: of[key] for key in of if key in theirs.get(task, ())} for task, of in ours.items()}

@@ -2,7 +2,9 @@
 differences in the same layout, and a line a cell of what was held and how faithful it was."""
 
 from eval.against import base_row, paired
-from eval.cells import FIGURES, Table
+from eval.arrange import Table
+from eval.cells import FIGURES
+from eval.merge import Runs
 from eval.published import published
 from eval.statistics import Estimate
 
@@ -30,39 +32,33 @@ tasks is the plain mean of theirs, samples drawn within each task. An interval o
 scored alike, not that the mean is certain. A failed sample scores 0 and is counted under errors. `no answer`: no answer
 could be read. `cut`: prompts cut in the middle. KL, top-1 and nll are taken on the full cache's own greedy answer."""
 MARKED = """\
-`*`: the interval of the paired difference excludes 0. Nothing corrects for many comparisons: where no method differs,
-about one difference in twenty is marked all the same."""
+A difference pairs the same sample under the same seed. `*`: its interval excludes 0. Nothing corrects for many
+comparisons: where no method differs, about one difference in twenty is marked all the same."""
 
 
-def markdown(made: list, settings: dict, measure: str = "score", against: str | None = None) -> str:
-    """All tables, and what their figures are."""
-    parts = [part for table in made for part in section(table, settings, measure, against)]
+def markdown(made: list, measure: str = "score", against: str | None = None) -> str:
+    """All tables, given as (Runs, Table), and what their figures are."""
+    parts = [part for runs, table in made for part in section(table, runs, measure, against)]
     return "\n\n".join([*parts, NOTES, *([MARKED] if against else [])]) + "\n"
 
 
-def section(table: Table, settings: dict, measure: str, against: str | None) -> list:
+def section(table: Table, runs: Runs, measure: str, against: str | None) -> list:
     estimates = {at: cell.estimate(measure) for at, cell in table.cells.items()}
     sizes = {e.n for e in estimates.values() if e}
-    run = ", ".join(str(settings[key]) for key in ("model", "dtype", "device") if key in settings)
     n = f"; n = {min(sizes)} samples a cell" if len(sizes) == 1 else ""
-    caption = f"{UNITS[measure]} [95% interval] by {table.by}{n}. {run}."
-    shown = figures(table, estimates, measure, settings.get("model", ""), show_n=len(sizes) > 1)
+    caption = f"{UNITS[measure]} [95% interval] by {table.by}{n}. {runs.about}."
+    shown = figures(table, estimates, measure, runs.settings, show_n=len(sizes) > 1)
     compared = differences(table, measure, against) if against else []
     return [f"## {table.title}", caption, *shown, *compared, beside(table)]
 
 
-def figures(table: Table, estimates: dict, measure: str, model: str, show_n: bool) -> list:
+def figures(table: Table, estimates: dict, measure: str, settings: dict, show_n: bool) -> list:
     """The matrix of means, published scores beside them, and a line for each source."""
     sources = {}
 
     def text(at):
-        cell, n_tasks = table.cells[at], table.n_tasks(at[1])
-        words = [number(estimates[at], measure)]
-        if show_n and estimates[at]:
-            words.append(f"n={estimates[at].n}")
-        if len(cell.tasks) < n_tasks:
-            words.append(f"{len(cell.tasks)} of {n_tasks} tasks")
-        found = published(model, cell, at[0], table.ask) if measure == "score" else []
+        words = [number(estimates[at], measure), *stands_on(estimates[at], table.n_tasks(at[1]), show_n)]
+        found = published(settings, table.cells[at], at[0], table.ask) if measure == "score" else []
         words += [f"published {p.figure} ({sources.setdefault(p.source, len(sources) + 1)})" for p in found]
         return ", ".join(words)
 
@@ -75,17 +71,25 @@ def differences(table: Table, measure: str, against: str) -> list:
     base = base_row(table, against)
     if base is None:
         return [f"{against} was not run here: no differences."]
+    others = [row for row in table.rows if row != base]
+    if not others:
+        return [f"{base.name} stands alone here: no differences."]
 
     def text(at):
         found = paired(table, at, base, measure)
-        return number(found, measure, "+") + (f", n={found.n}{mark(found)}" if found else "")
+        words = [number(found, measure, "+"), *stands_on(found, table.n_tasks(at[1]))]
+        return ", ".join(words) + (" *" if found and found.excludes_zero else "")
 
-    shown = matrix(table, [row for row in table.rows if row != base], text)
-    return [f"Minus {base.name}, over the n samples that both have [95% interval]; `*` where it excludes 0:", shown]
+    heading = f"Minus {base.name}, over the n samples that both have [95% interval]; `*` where it excludes 0:"
+    return [heading, matrix(table, others, text)]
 
 
-def mark(found: Estimate) -> str:
-    return " *" if found.excludes_zero else ""
+def stands_on(found: Estimate | None, n_tasks: int, show_n: bool = True) -> list:
+    """ "n=20", and "3 of 16 tasks" where the mean is over fewer tasks than other rows have there."""
+    if found is None:
+        return []
+    fewer = [f"{found.n_tasks} of {n_tasks} tasks"] if found.n_tasks < n_tasks else []
+    return [*([f"n={found.n}"] if show_n else []), *fewer]
 
 
 def matrix(table: Table, rows: list, text) -> str:

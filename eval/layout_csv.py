@@ -4,32 +4,36 @@ import csv
 import io
 
 from eval.against import base_row, paired
-from eval.cells import FIGURES, Table
+from eval.arrange import Table
+from eval.cells import FIGURES
+from eval.merge import NAMED, Runs
 from eval.published import published
 
-FIELDS = ["model", "dtype", "device", "ask", "subject", "by", "column", "method", "refresh", "budget", "measure"]
-FIELDS += ["mean", "low", "high", "n", "runs", "tasks", *FIGURES, "errors"]
-FIELDS += ["against", "difference", "difference_low", "difference_high", "difference_n", "published", "source"]
+FIELDS = ["model", "dtype", "device", "settings", "ask", "subject", "by", "column", "method", "refresh", "budget"]
+FIELDS += ["measure", "mean", "low", "high", "n", "runs", "tasks", *FIGURES, "errors"]
+DIFFERENCE = ["difference", "difference_low", "difference_high", "difference_n", "difference_tasks"]
+FIELDS += ["against", *DIFFERENCE, "published", "source"]
 
 
-def as_csv(made: list, settings: dict, measure: str = "score", against: str | None = None) -> str:
+def as_csv(made: list, measure: str = "score", against: str | None = None) -> str:
     text = io.StringIO()
     out = csv.DictWriter(text, FIELDS, restval="", lineterminator="\n")
     out.writeheader()
-    for table in made:
+    for runs, table in made:
         for row in table.rows:
             for column in table.columns:
                 if (row, column) in table.cells:
-                    out.writerow(line(table, (row, column), settings, measure, against))
+                    out.writerow(line(table, (row, column), runs, measure, against))
     return text.getvalue()
 
 
-def line(table: Table, at: tuple, settings: dict, measure: str, against: str | None) -> dict:
+def line(table: Table, at: tuple, runs: Runs, measure: str, against: str | None) -> dict:
     """`runs` counts lines of the files, seeds too; `n` the samples. Several published figures are joined by " | "."""
     (row, column), cell, e = at, table.cells[at], table.cells[at].estimate(measure)
-    found = published(settings.get("model", ""), cell, row, table.ask) if measure == "score" else []
+    found = published(runs.settings, cell, row, table.ask) if measure == "score" else []
     return {
-        **{key: settings.get(key) for key in ("model", "dtype", "device")},
+        **{key: runs.settings.get(key) for key in NAMED},
+        "settings": runs.further,
         **{"ask": table.ask, "subject": table.subject, "by": table.by, "column": column},
         **{"method": row.label, "refresh": row.refresh, "budget": cell.samples[0]["budget"], "measure": measure},
         **({"mean": e.mean, "low": e.low, "high": e.high, "n": e.n} if e else {}),
@@ -45,5 +49,5 @@ def compared(table: Table, at: tuple, measure: str, against: str) -> dict:
     found = paired(table, at, base, measure)
     if found is None:
         return {}
-    ends = {"difference_low": found.low, "difference_high": found.high, "difference_n": found.n}
-    return {"against": base.name, "difference": found.mean, **ends}
+    figures = (found.mean, found.low, found.high, found.n, found.n_tasks)
+    return {"against": base.name, **dict(zip(DIFFERENCE, figures))}

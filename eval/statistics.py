@@ -18,12 +18,13 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean, its interval (None from fewer than two samples in a task), and how many samples it stands on."""
+    """A mean, its interval (None from fewer than two samples in a task), and what it stands on."""
 
     mean: float
     low: float | None
     high: float | None
     n: int
+    n_tasks: int
 
     @property
     def excludes_zero(self) -> bool:
@@ -36,7 +37,7 @@ def estimate(groups: dict, seed: int = 0) -> Estimate | None:
     if not values:
         return None
     mean = float(np.mean([v.mean() for v in values]))
-    return Estimate(mean, *interval(values, seed), sum(len(v) for v in values))
+    return Estimate(mean, *interval(values, seed), sum(len(v) for v in values), len(values))
 
 
 def in_order(samples: dict):

@@ -1,14 +1,15 @@
 """Tables from the runner's files: `python -m eval.table runs/ [--by budget|length|task] [--against METHOD]`.
 
-Every rank of a run writes its own file; give the folder and they are merged. Files run with other settings, and lines
-that contradict each other, are refused.
+Every rank of a run writes its own file; give the folder and they are merged. Ranks run with different settings, and
+lines that contradict each other, are refused; runs with different settings get tables of their own.
 """
 
 import argparse
 import sys
 
 from eval.against import check_against
-from eval.cells import MEASURES, tables
+from eval.arrange import tables
+from eval.cells import MEASURES
 from eval.layout import markdown
 from eval.layout_csv import as_csv
 from eval.merge import read_runs
@@ -29,15 +30,16 @@ def arguments(argv=None):
 
 def make(args) -> str:
     """The text of all tables. UserError where the files, --by or --against do not fit."""
-    runs = read_runs(args.runs)
-    made = tables(runs.samples, args.by)
+    read = read_runs(args.runs)
+    made = [(runs, table) for runs in read for table in tables(runs.samples, args.by)]
     if not made:
-        details = dict.fromkeys(key for sample in runs.samples for key in sample["details"] or {})
-        raise UserError(f"--by is budget, length, task or one of these details: {', '.join(details)}; not {args.by}")
+        details = dict.fromkeys(key for runs in read for sample in runs.samples for key in sample["details"] or {})
+        choices = ", ".join(["budget", "length", "task", *details])
+        raise UserError(f"--by {args.by}: no sample has that; there are: {choices}")
     if args.against:
-        check_against(made, args.against)
+        check_against([table for _, table in made], args.against)
     write = as_csv if args.csv else markdown
-    return write(made, runs.settings, args.measure, args.against)
+    return write(made, args.measure, args.against)
 
 
 def main(argv=None) -> int:

@@ -26,6 +26,15 @@ def failed(**more) -> dict:
     return line(**{**nothing, "answered": False, "error": "UserError: the prompt is empty", **more})
 
 
+def samples(scores, **more) -> list:
+    """Samples 0, 1, ... with these scores."""
+    return [line(sample=i, score=score, **more) for i, score in enumerate(scores)]
+
+
+def full(scores, **more) -> list:
+    return samples(scores, label="full", budget=None, fidelity=None, **more)
+
+
 def write(path, lines, settings=SETTINGS):
     path.parent.mkdir(exist_ok=True, parents=True)
     text = [json.dumps(line, ensure_ascii=False) for line in ({"settings": settings}, *lines)]
