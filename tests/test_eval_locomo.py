@@ -13,7 +13,7 @@ pytest.importorskip("nltk", reason="pip install -r eval/requirements.txt")
 import eval_lines
 from eval_data import data_root
 
-from eval.cells import tables
+from eval.arrange import tables
 from eval.task import Request
 from eval.tasks import find_task
 from eval.tasks.locomo import TASKS
