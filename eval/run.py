@@ -85,7 +85,7 @@ def exams_of(run: dict, args, chat) -> list:
                 exams += exams_of_task(run, args, chat, spec, seed)
             except UserError as e:
                 if not run["optional"] or not str(e).startswith(("this task reads", "missing file")):
-                    raise UserError(f"task {spec}: {e}") from None
+                    raise UserError(str(e) if spec in str(e) else f"task {spec}: {e}") from None
                 print(f"eval.run: left out {spec}: {e}", file=sys.stderr)
                 break
     return exams
