@@ -42,7 +42,7 @@ def python_files(*folders) -> list:
 
 
 NANOKV = python_files("nanokv")
-ALL = python_files("nanokv", "weights", "eval", "tests", "tests/golden")
+ALL = python_files("nanokv", "weights", "eval", "eval/tasks", "eval/recipes", "tests", "tests/golden")
 
 
 def name(path) -> str:
