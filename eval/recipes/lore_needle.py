@@ -7,17 +7,10 @@ know this needle's sentence: niah_single_2, a random number in the same essays, 
 LENGTHS = [1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072]
 RUNS = [
     dict(
-        task=[f"needle@{length}" for length in LENGTHS],
+        task=[f"{name}@{length}" for name in ("needle", "ruler/niah_single_2") for length in LENGTHS],
         method=["full", "snapkv", "criticalkv", "andpro", "lore_e", "lore_d"],
         budget=[1024],
         every="once",
         samples=10,
-    ),
-    dict(
-        task=[f"ruler/niah_single_2@{length}" for length in LENGTHS],
-        method=["full", "snapkv", "criticalkv", "andpro", "lore_e", "lore_d"],
-        budget=[1024],
-        every="once",
-        samples=10,
-    ),
+    )
 ]
